@@ -20,6 +20,7 @@ MAX_MODULES = 117  # internal ones that tests import
 STATISTICS_AND_PARSERS = (
     *("figeval.metrics", "figeval.answers", "figeval.language", "figeval.io.json_files", "figeval.io.yaml_files"),
     *("figeval.wings.annotation.agreement", "figeval.wings.annotation.prediction_powered"),
+    "figeval.wings.annotation.battles",
     *(
         "figeval.wings.comparison.exchange",
         "figeval.wings.comparison.detectable",
@@ -59,6 +60,7 @@ INDEPENDENT_CODE = {  # test file → what it compares a statistic or a parser w
     "tests/test_words.py": "a regular expression that is right in scripts without marks",
     "tests/test_yamlfile.py": "PyYAML",
     "tests/wings/annotation/test_agreement.py": "scikit-learn, scipy, and all pairs of ratings",
+    "tests/wings/annotation/test_battle_strengths.py": "choix, scipy's optimiser, and simulations",
     "tests/wings/annotation/test_prediction_powered.py": "values of ppi_py, and simulations",
     "tests/wings/report/test_reliability.py": "scikit-learn",
     "tests/wings/comparison/test_detectable.py": "scipy, all permutations, and simulations",

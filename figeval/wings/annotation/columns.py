@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from figeval import Column, Score
 from figeval.reporting.grid import Row, format_interval, format_number
 
 INTERVAL = "95 % interval"
-format_decimals = partial(format_number, form=".3f")
-format_difference = partial(format_number, form="+.3f")
-format_p_value = partial(format_number, form=".2g")
+format_decimals: Callable[[Any], str] = partial(format_number, form=".3f")
+format_difference: Callable[[Any], str] = partial(format_number, form="+.3f")
+format_p_value: Callable[[Any], str] = partial(format_number, form=".2g")
 
 
 class Coefficient(NamedTuple):

@@ -22,16 +22,16 @@ from figeval.wings.annotation.items import (
     CATEGORY,
     COMMENT,
     CONFIG,
-    FIRST,
     INSTRUCTIONS,
     ITEM,
     KEY,
     LONG_COLUMNS,
     MAX_CATEGORY_CHARS,
     REMARKS,
-    SECOND,
     TASKS,
     TEXT,
+    TEXT_A,
+    TEXT_B,
     Battle,
     Item,
     Key,
@@ -253,7 +253,7 @@ def _attention_check(written: WrittenTexts, labels: Mapping[str, str]) -> Writte
     if written.has_texts:
         return WrittenText("", "", None, fields, request)
     if any(text.opponent for text in written.texts):
-        return WrittenText("", "", None, {**fields, FIRST: request, SECOND: request}, "")
+        return WrittenText("", "", None, {**fields, TEXT_A: request, TEXT_B: request}, "")
     return WrittenText("", "", None, {**fields, next(iter(fields)): request}, "")
 
 

@@ -43,9 +43,9 @@ from figeval.records import provenance
 from figeval.records.schema import ModelRecord
 from figeval.spec.criteria import Criterion
 from figeval.wings.annotation.items import (
-    FIRST,
-    SECOND,
     TEXT,
+    TEXT_A,
+    TEXT_B,
     TIE,
     Fields,
     Key,
@@ -66,7 +66,7 @@ from figeval.wings.annotation.kinship import kinship
 NAME = re.compile(r"[\w.-]{1,80}")
 TEMPLATE, TEMPLATE_OF_EXAMPLES = "_default/judge.jinja", "_default/judge_example.jinja"
 TEMPLATE_OF_BATTLES = "_default/judge_battle.jinja"
-CHOICES = {FIRST: f"text {FIRST}", SECOND: f"text {SECOND}", TIE: TIE}  # what a reply may call the labels of a battle
+CHOICES = {TEXT_A: f"text {TEXT_A}", TEXT_B: f"text {TEXT_B}", TIE: TIE}  # what a reply may call the labels of a battle
 MAX_LABEL_TOKENS, MAX_CHAT_TOKENS = 16, 512  # of a reply: a chat model writes other text before the label
 
 
@@ -324,7 +324,7 @@ def _shown(sheet: Questionnaire, question: JudgeQuestion) -> Fields:
     if not question.swapped:
         return parts
     texts = dict(parts)
-    swapped = {FIRST: texts[SECOND], SECOND: texts[FIRST]}
+    swapped = {TEXT_A: texts[TEXT_B], TEXT_B: texts[TEXT_A]}
     return tuple((name, swapped.get(name, text)) for name, text in parts)
 
 

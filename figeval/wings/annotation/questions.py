@@ -15,7 +15,7 @@ from figeval.io.files import is_file, read_text
 from figeval.io.text import clean, near
 from figeval.io.validation import first_problem
 from figeval.spec.criteria import YES_NO, Criterion, Scale, criteria_of, criterion
-from figeval.wings.annotation.items import FIRST, SECOND, TIE
+from figeval.wings.annotation.items import TEXT_A, TEXT_B, TIE
 from figeval.wings.annotation.written_texts import WrittenTexts
 
 Criteria: TypeAlias = str | Sequence[str] | Mapping[str, Any]
@@ -81,7 +81,7 @@ def _criteria_of_task(name: str, harness: Harness) -> tuple[Criterion, ...]:
 
 # ---- criteria of battles ---------------------------------------------------------------------------------------------
 
-RESULTS = (FIRST, SECOND, TIE)
+RESULTS = (TEXT_A, TEXT_B, TIE)
 PREFERENCE = Criterion(name="preference", labels=RESULTS, description="Which text is better as a whole?")
 BATTLE_SCALES = {frozenset(RESULTS): RESULTS, frozenset(RESULTS[:2]): RESULTS[:2]}
 
@@ -167,7 +167,7 @@ def instructions_to_compare(criteria: Sequence[Criterion]) -> str:
     """Return the default instructions for battles."""
     on = "for each criterion separately" if len(criteria) > 1 else f"by one criterion: {criteria[0].name}"
     sentences = [f"Read both texts as a whole, then say which one is better, {on}. {OTHER_PARTS_OF_BATTLE}"]
-    sentences.append(f"Choose {FIRST} or {SECOND} for the better text, whatever its length and place.")
+    sentences.append(f"Choose {TEXT_A} or {TEXT_B} for the better text, whatever its length and place.")
     if any(TIE in criterion.labels for criterion in criteria):
         sentences.append(f"Choose {TIE} if neither is better.")
     return "\n".join(sentences)

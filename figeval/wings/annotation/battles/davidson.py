@@ -70,7 +70,8 @@ class Davidson:
         tie = parameters[..., -1:] if self.has_ties else np.full((*half.shape[:-1], 1), -np.inf)
         logits = np.stack((half, np.broadcast_to(tie, half.shape), -half), axis=-1)
         shares: Floats = np.exp(logits - logits.max(axis=-1, keepdims=True))
-        return shares / shares.sum(axis=-1, keepdims=True)
+        shares /= shares.sum(axis=-1, keepdims=True)
+        return shares
 
     def fit(self, counts: Floats, shift: Floats | None = None, start: Floats | None = None) -> Floats:
         """Return the parameters with the highest penalised likelihood, by Newton's method.
@@ -136,8 +137,8 @@ class Davidson:
 
         All other systems have the same weight, however often a system has met them.
         """
-        scores = self.expected_scores(parameters)
-        return scores.sum(axis=-1) / (self.systems - 1)
+        rates: Floats = self.expected_scores(parameters).sum(axis=-1) / (self.systems - 1)
+        return rates
 
     def expected_scores(self, parameters: Floats) -> Floats:
         """Return the expected result of each system against each other, a win being 1, a tie .5 and a loss 0.

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from figeval import OptionError
-from figeval.wings.annotation.items import FIRST, SECOND
+from figeval.wings.annotation.items import TEXT_A, TEXT_B
 from figeval.wings.annotation.written_texts import WrittenText, WrittenTexts
 
 TextsByExample = Mapping[str, Mapping[str, WrittenText]]  # example → author → text
@@ -62,13 +62,13 @@ def pair_texts(written: WrittenTexts, design: Design) -> WrittenTexts:
     if not chosen:
         raise OptionError("--battles: no two systems have a text for the same example")
     identical = [pair for pair in chosen if _are_equal(*pair)]
-    asked = list(_in_order([pair for pair in chosen if not _are_equal(*pair)], design.seed))
-    if not asked:
+    to_judge = list(_in_order([pair for pair in chosen if not _are_equal(*pair)], design.seed))
+    if not to_judge:
         raise OptionError("--battles: all texts that meet are equal, so there is nothing to judge; give other runs")
-    parts = _deal_out(asked, design)
-    battles = [_as_battle(*pair, part) for pair, part in zip(asked, parts, strict=True)]
-    repeated = _choose_share(asked, design.both_orders, f"{design.seed} both orders")
-    battles += [_as_battle(*asked[index][::-1], parts[index]) for index in sorted(repeated)]
+    parts = _deal_out(to_judge, design)
+    battles = [_as_battle(*pair, part) for pair, part in zip(to_judge, parts, strict=True)]
+    repeated = _choose_share(to_judge, design.both_orders, f"{design.seed} both orders")
+    battles += [_as_battle(*to_judge[index][::-1], parts[index]) for index in sorted(repeated)]
     return replace(
         written, texts=tuple(battles), identical=tuple(_as_battle(first, second, ()) for first, second in identical)
     )
@@ -85,9 +85,9 @@ def _choose_battles(
     examples = generator.sample(list(texts), len(texts))
     pairs = _pairs_in_turn(generator.sample(list(authors), len(authors)))
     meets = np.array([[a in texts[example] and b in texts[example] for example in examples] for a, b in pairs])
-    most = int(meets.sum())
-    count = most if design.battles is None else min(design.battles, most)
-    if count == most:
+    possible = int(meets.sum())
+    count = possible if design.battles is None else min(design.battles, possible)
+    if count == possible:
         chosen = meets
     else:
         chosen, uses = np.zeros_like(meets), np.zeros(len(examples))
@@ -109,7 +109,7 @@ def _pairs_in_turn(authors: Sequence[str]) -> list[Pair]:
     So the first pairs connect all authors, and every author is in about as many of them.
     """
     n = len(authors)
-    pairs = {}
+    pairs: dict[frozenset[str], Pair] = {}
     for distance in range(1, n // 2 + 1):
         for index in range(n):
             pair = authors[index], authors[(index + distance) % n]
@@ -131,9 +131,10 @@ def _in_order(pairs: Sequence[tuple[WrittenText, WrittenText]], seed: int) -> It
     for a, b in pairs:
         by_pair[a.author, b.author].append((a, b))
     firsts = Counter[str]()
-    for (a, b), battles in by_pair.items():
+    for (name, opponent), battles in by_pair.items():
         generator.shuffle(battles)
-        is_turned = generator.random() < 0.5 if firsts[a] == firsts[b] else firsts[a] > firsts[b]
+        lead = firsts[name] - firsts[opponent]
+        is_turned = generator.random() < 0.5 if not lead else lead > 0
         for index, battle in enumerate(battles):
             shown = battle[::-1] if is_turned is (index % 2 == 0) else battle
             firsts[shown[0].author] += 1
@@ -178,6 +179,6 @@ def _deal_out(battles: Sequence[tuple[WrittenText, WrittenText]], design: Design
 
 
 def _as_battle(first: WrittenText, second: WrittenText, part: tuple[int, ...]) -> WrittenText:
-    inputs = {f"input {name}" if name in (FIRST, SECOND) else name: text for name, text in first.inputs.items()}
-    shown = {**inputs, FIRST: first.text, SECOND: second.text}
+    inputs = {f"input {name}" if name in (TEXT_A, TEXT_B) else name: text for name, text in first.inputs.items()}
+    shown = {**inputs, TEXT_A: first.text, TEXT_B: second.text}
     return replace(first, opponent=second.author, inputs=shown, text="", parts=part)

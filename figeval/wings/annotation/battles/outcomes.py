@@ -20,7 +20,7 @@ from figeval.metrics.intervals import Floats
 from figeval.spec.criteria import Criterion
 from figeval.wings.annotation.battles.davidson import LOSS, TIE, WIN
 from figeval.wings.annotation.battles.ranking import SHARES
-from figeval.wings.annotation.items import FIRST, SECOND, Battle, Key
+from figeval.wings.annotation.items import TEXT_A, TEXT_B, Battle, Key
 from figeval.wings.annotation.items import TIE as TIED
 from figeval.wings.annotation.judge_record import JudgeRow
 from figeval.wings.annotation.labels import Labels
@@ -48,7 +48,7 @@ class Answer(NamedTuple):
     @property
     def result(self) -> int:
         """Index of a win, a tie or a loss of the first system."""
-        return {FIRST: WIN, SECOND: LOSS}.get(self.label, TIE)
+        return {TEXT_A: WIN, TEXT_B: LOSS}.get(self.label, TIE)
 
 
 Results: TypeAlias = dict[Meeting, Floats]  # shares of wins, ties and losses of system a
@@ -83,7 +83,7 @@ class Field:
 
     systems: tuple[str, ...]
     groups: Mapping[str, int]  # example → number of its cluster
-    asked: frozenset[Meeting]
+    to_judge: frozenset[Meeting]
     identical: tuple[Meeting, ...]
 
     @classmethod
@@ -94,7 +94,7 @@ class Field:
         groups = {battle.example: numbers.setdefault(battle.group, len(numbers)) for battle in battles}
         field = cls(tuple(name for name in key.authors if name in present), groups, frozenset(), ())
         identical = tuple(map(field._meeting_of, key.identical))
-        return replace(field, asked=field.meetings(key.battles.values()), identical=identical)
+        return replace(field, to_judge=field.meetings(key.battles.values()), identical=identical)
 
     def meetings(self, battles: Iterable[Battle]) -> frozenset[Meeting]:
         """Return what battles are about; in both orders, they are about the same."""
@@ -123,7 +123,7 @@ class Field:
             counts[self.groups[example], rows[a, b]] += shares
         tie = np.array([0.0, 1.0, 0.0] if has_ties else [0.5, 0.0, 0.5])
         for a, b, example in self.identical:
-            counts[self.groups[example], rows[a, b]] += tie * (len(results) / len(self.asked))
+            counts[self.groups[example], rows[a, b]] += tie * (len(results) / len(self.to_judge))
         return counts
 
     def pair_results(self, results: Results) -> list[PairResult]:
@@ -207,7 +207,7 @@ def agreed_labels(key: Key, criterion: Criterion, rows: Iterable[JudgeRow]) -> d
     labels: dict[str, list[str]] = defaultdict(list)
     for row in rows:
         if row.label is not None and row.item in battles and row.criterion == criterion.name:
-            swapped = {FIRST: SECOND, SECOND: FIRST}.get(row.label, row.label)
+            swapped = {TEXT_A: TEXT_B, TEXT_B: TEXT_A}.get(row.label, row.label)
             labels[row.item].append(swapped if row.swapped else row.label)
     both = {item: chosen for item, chosen in labels.items() if len(chosen) == BOTH_ORDERS}
     agreed = {item: chosen[0] if len(set(chosen)) == 1 else TIED for item, chosen in both.items()}

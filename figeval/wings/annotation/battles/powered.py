@@ -25,7 +25,7 @@ from figeval.wings.annotation.battles.ranking import Outcomes, Shift
 
 
 def correct_by_judge(
-    field: Field, people: Results, judge: Results, asked: Collection[Meeting], *, has_ties: bool
+    field: Field, people: Results, judge: Results, seen: Collection[Meeting], *, has_ties: bool
 ) -> Outcomes | None:
     """Return the results of people with the correction by a judge; None if it cannot help.
 
@@ -35,26 +35,26 @@ def correct_by_judge(
         field: systems and clusters.
         people: results that people decided.
         judge: results of the judge in battles that it answered in both orders.
-        asked: battles that it was asked about; one without an answer has the judge's mean result, as if the systems
+        seen: battles that it was asked about; one without an answer has the judge's mean result, as if the systems
             were equally good.
         has_ties: whether a battle can be a tie.
     """
-    labelled = [meeting for meeting in people if meeting in asked]
-    others = [meeting for meeting in asked if meeting not in people]
-    if not (labelled and others and judge):
+    labelled = [meeting for meeting in people if meeting in seen]
+    unlabelled = [meeting for meeting in seen if meeting not in people]
+    if not (labelled and unlabelled and judge):
         return None
     decided = {meeting: people[meeting] for meeting in labelled}
     model = Davidson(len(field.systems), has_ties)
     tied = float(np.mean([shares[TIE] for shares in judge.values()]))
     neutral = np.array([(1 - tied) / 2, tied, (1 - tied) / 2])
-    answers = {meeting: judge.get(meeting, neutral) for meeting in asked}
+    answers = {meeting: judge.get(meeting, neutral) for meeting in seen}
     counts = field.count(decided, has_ties=has_ties)
     fitted = model.fit(counts.sum(axis=0))
     of_judge = model.fit(field.count(answers, has_ties=has_ties).sum(axis=0))
     scores = _scores(field, model, fitted, decided)
     residuals = _scores(field, model, of_judge, answers)
     y, h = (np.array([by_meeting[meeting] for meeting in labelled]) for by_meeting in (scores, residuals))
-    rest = np.array([residuals[meeting] for meeting in others]).reshape(len(others), len(field.systems) + 1)
+    rest = np.array([residuals[meeting] for meeting in unlabelled]).reshape(len(unlabelled), len(field.systems) + 1)
     variance = np.linalg.inv(model.information(fitted, counts.sum(axis=0)))[:-1]
     spread = variance - variance.mean(axis=0)  # of the centred strengths
     weight, reduction = _tune(y @ spread.T, h @ spread.T, rest @ spread.T)
@@ -92,8 +92,8 @@ def _tune(y: Floats, h: Floats, rest: Floats) -> tuple[float, float]:
         h: that of the judge's residuals in the same battles, shape (n, systems).
         rest: the same for the other battles, shape (N, systems).
     """
-    n, others = len(y), len(rest)
-    if n < 2 or not others:
+    n, n_rest = len(y), len(rest)
+    if n < 2 or not n_rest:
         return 0.0, 1.0
     y, h = y - y.mean(axis=0), h - h.mean(axis=0)
     of_all = np.concatenate((h, rest - rest.mean(axis=0)))
@@ -101,6 +101,6 @@ def _tune(y: Floats, h: Floats, rest: Floats) -> tuple[float, float]:
     of_people = float((y**2).sum()) / n
     if of_judge <= 0 or of_people <= 0:
         return 0.0, 1.0
-    weight = min(1.0, max(0.0, float((y * h).sum()) / n / ((1 + n / others) * of_judge)))
-    left = float(((y - weight * h) ** 2).sum()) / n + weight**2 * of_judge * n / others
+    weight = min(1.0, max(0.0, float((y * h).sum()) / n / ((1 + n / n_rest) * of_judge)))
+    left = float(((y - weight * h) ** 2).sum()) / n + weight**2 * of_judge * n / n_rest
     return weight, min(1.0, left / of_people)

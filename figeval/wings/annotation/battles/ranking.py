@@ -27,6 +27,7 @@ MIN_CLUSTERS = 10  # with fewer independent examples, intervals are too narrow (
 MIN_SYSTEMS = 2
 ELO = 400 / math.log(10)  # points of one unit of log-odds
 NORMAL_QUANTILE = 1.959963984540054
+SAME_STRENGTH = 1e-6  # smaller differences are those of the last step of the fit
 METHOD = "cluster bootstrap"
 SHARES = np.array([1.0, 0.5, 0.0])  # what a win, a tie and a loss are worth
 
@@ -56,9 +57,9 @@ class Shift:
 
         It is scaled down where a system would win or lose more than all of its battles.
         """
-        n, others = (copies @ self.n_labelled)[..., None], (copies @ self.n_unlabelled)[..., None]
-        means = copies @ self.unlabelled / np.maximum(others, 1), copies @ self.labelled / np.maximum(n, 1)
-        shift = self.weight * n * (means[0] - means[1]) * (others > 0)
+        n, n_unlabelled = (copies @ self.n_labelled)[..., None], (copies @ self.n_unlabelled)[..., None]
+        means = copies @ self.unlabelled / np.maximum(n_unlabelled, 1), copies @ self.labelled / np.maximum(n, 1)
+        shift = self.weight * n * (means[0] - means[1]) * (n_unlabelled > 0)
         results = model.results(counts)
         gains, of_systems = results[..., ::-1] @ SHARES, shift[..., :-1]  # what each system can still win
         room = np.where(of_systems > 0, gains, results @ SHARES)
@@ -132,8 +133,8 @@ def rank_systems(outcomes: Outcomes, seed: int = 0) -> tuple[RankedSystem, ...]:
     if reason := cannot_be_compared(outcomes.systems, totals, model):
         absent = Interval(reason=reason)
         return tuple(
-            RankedSystem(name, *results, None, absent, None, absent, None, None)
-            for name, results in zip(outcomes.systems, model.results(totals).tolist(), strict=True)
+            RankedSystem(name, win, tie, loss, None, absent, None, absent, None, None)
+            for name, (win, tie, loss) in zip(outcomes.systems, model.results(totals).tolist(), strict=True)
         )
     every = np.ones(len(outcomes.counts))
     shift = None if outcomes.shift is None else outcomes.shift.statistics(every, totals, model)
@@ -153,8 +154,8 @@ def cannot_be_compared(systems: Sequence[str], counts: Floats, model: Davidson) 
             group = [group[a] if number == group[b] else number for number in group]
     if len(set(group)) == 1:
         return ""
-    apart = [name for name, number in zip(systems, group, strict=True) if number != group[0]]
-    return f"no battle connects {', '.join(apart):.200} with {systems[0]:.60}; have battles between them judged"
+    isolated = [name for name, number in zip(systems, group, strict=True) if number != group[0]]
+    return f"no battle connects {', '.join(isolated):.200} with {systems[0]:.60}; have battles between them judged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,16 +191,18 @@ class _Estimates:
         results = self.model.results(totals).tolist()
         systems = [
             RankedSystem(
-                name,
-                *results[index],
-                float(strengths[index]),
-                of_strengths[index],
-                float(rates[index]),
-                of_rates[index],
-                1 + int((strengths > strengths[index] + 1e-9).sum()),
-                None if behind is None else (1 + int(behind[index].sum()), k - int(behind[:, index].sum())),
+                system=name,
+                wins=win,
+                ties=tie,
+                losses=loss,
+                strength=float(strengths[index]),
+                strength_interval=of_strengths[index],
+                win_rate=float(rates[index]),
+                win_rate_interval=of_rates[index],
+                rank=1 + int((strengths > strengths[index] + SAME_STRENGTH).sum()),
+                ranks=None if behind is None else (1 + int(behind[index].sum()), k - int(behind[:, index].sum())),
             )
-            for index, name in enumerate(self.outcomes.systems)
+            for index, (name, (win, tie, loss)) in enumerate(zip(self.outcomes.systems, results, strict=True))
         ]
         return tuple(sorted(systems, key=lambda system: (system.rank or 0, self.outcomes.systems.index(system.system))))
 
@@ -216,8 +219,10 @@ class _Estimates:
         return np.concatenate(draws)
 
     def _model_covariance(self, totals: Floats) -> Floats:
-        covariance: Floats = np.linalg.inv(self.model.information(self.parameters, totals))
-        return covariance if self.outcomes.shift is None else covariance * self.outcomes.shift.reduction
+        covariance = np.linalg.inv(self.model.information(self.parameters, totals)).astype(np.float64)
+        shift = self.outcomes.shift
+        scaled: Floats = covariance * (1.0 if shift is None else shift.reduction)
+        return scaled
 
     def _behind(self, draws: Floats, covariance: Floats, inflation: float, wider: float) -> Floats:
         """Return 1 where the system of a row is behind that of a column with simultaneous confidence, else 0."""

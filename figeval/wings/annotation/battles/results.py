@@ -39,7 +39,7 @@ class Ranking:
         systems: the systems.
         pairs: battles of each pair of systems; none with a judge's help.
         decided: number of battles that were decided.
-        asked: number of battles that were to be decided.
+        battles: number of battles that were to be decided.
         weight: λ, the weight of the judge's answers; None without its help.
     """
 
@@ -48,7 +48,7 @@ class Ranking:
     systems: tuple[RankedSystem, ...]
     pairs: tuple[PairResult, ...]
     decided: int
-    asked: int
+    battles: int
     weight: float | None = None
 
 
@@ -143,7 +143,7 @@ class _ByCriterion:
     def of_people(self) -> Iterator[Ranking]:
         """Yield the ranking by people if anybody has judged."""
         if self.answers:
-            yield self._rank(PEOPLE, self.field.results(self.answers), len(self.field.asked))
+            yield self._rank(PEOPLE, self.field.results(self.answers), len(self.field.to_judge))
 
     def judged_by(self, judge: JudgeAnswers) -> _JudgeAnswers:
         rows = [row for row in judge.rows if row.criterion == self.criterion.name]
@@ -153,18 +153,24 @@ class _ByCriterion:
     def of_judge(self, judge: JudgeAnswers) -> Iterator[Ranking]:
         """Yield the ranking by a judge, and that of people with its help."""
         rows = [row for row in judge.rows if row.criterion == self.criterion.name and row.item in self.key.battles]
-        asked = self.field.meetings(self.key.battles[row.item] for row in rows)
+        meetings = self.field.meetings(self.key.battles[row.item] for row in rows)
         results = self.field.results(self.judged_by(judge).complete)
         if not results:
             return
-        yield self._rank(judge.name, results, len(asked))
+        yield self._rank(judge.name, results, len(meetings))
         people = self.field.results(self.answers)
-        corrected = correct_by_judge(self.field, people, results, asked, has_ties=self.has_ties)
+        corrected = correct_by_judge(self.field, people, results, meetings, has_ties=self.has_ties)
         if corrected is not None and corrected.shift is not None:
             systems = rank_systems(corrected, self.seed)
-            decided = len(people.keys() & asked)
-            weight = corrected.shift.weight
-            yield Ranking(self.criterion.name, f"{PEOPLE} and {judge.name}", systems, (), decided, len(asked), weight)
+            yield Ranking(
+                criterion=self.criterion.name,
+                by=f"{PEOPLE} and {judge.name}",
+                systems=systems,
+                pairs=(),
+                decided=len(people.keys() & meetings),
+                battles=len(meetings),
+                weight=corrected.shift.weight,
+            )
 
     def biases_of_people(self) -> Iterator[RaterBias]:
         by_rater: dict[str, list[Answer]] = {}
@@ -178,11 +184,11 @@ class _ByCriterion:
     def bias_of(self, judge: JudgeAnswers) -> RaterBias:
         return RaterBias(self.criterion.name, judge.name, self.field.position_bias(self.judged_by(judge).complete))
 
-    def _rank(self, by: str, results: Results, asked: int) -> Ranking:
+    def _rank(self, by: str, results: Results, battles: int) -> Ranking:
         counts = self.field.count(results, has_ties=self.has_ties)
         systems = rank_systems(Outcomes(self.field.systems, counts, self.has_ties), self.seed)
         pairs = tuple(self.field.pair_results(results))
-        return Ranking(self.criterion.name, by, systems, pairs, len(results), asked)
+        return Ranking(self.criterion.name, by, systems, pairs, len(results), battles)
 
 
 def judge_biases(key: Key, judge: JudgeAnswers) -> tuple[RaterBias, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,8 +15,8 @@ from figeval.wings.annotation.battles.results import PEOPLE, BattleResults, Rank
 from figeval.wings.annotation.columns import INTERVAL, format_decimals
 
 MAX_PAIRS = 60  # that people see; DataFrames and JSON have all
-format_strength = partial(format_number, form="+.2f")
-format_battles = partial(format_number, form=".4g")
+format_strength: Callable[[Any], str] = partial(format_number, form="+.2f")
+format_battles: Callable[[Any], str] = partial(format_number, form=".4g")
 
 
 class RankedRow(NamedTuple):
@@ -152,8 +152,8 @@ def battle_notes(results: BattleResults) -> Iterator[str]:
 
 def _notes_on_ranking(ranking: Ranking) -> Iterator[str]:
     name = f"{ranking.criterion}, {ranking.by}"
-    if ranking.decided < ranking.asked:
-        yield f"{name}: {ranking.decided} of {ranking.asked} battles decided"
+    if ranking.decided < ranking.battles:
+        yield f"{name}: {ranking.decided} of {ranking.battles} battles decided"
     if ranking.systems and (reason := ranking.systems[0].strength_interval.reason):
         number = "ranking" if ranking.systems[0].strength is None else "interval"
         yield f"{name}: no {number}: {reason}"

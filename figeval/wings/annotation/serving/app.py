@@ -29,7 +29,7 @@ from figeval import DataError, FigevalError, OptionError
 from figeval.io.json_files import InvalidJSON, parse_json
 from figeval.io.validation import validate
 from figeval.records.provenance import now
-from figeval.wings.annotation.items import FIRST, SECOND, Questionnaire
+from figeval.wings.annotation.items import TEXT_A, TEXT_B, Questionnaire
 from figeval.wings.annotation.journal import Journal, PageAnswer, find_journal, find_journals
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class _Pages:
                     {"name": criterion.name, "labels": criterion.labels, "description": criterion.description}
                     for criterion in self.questionnaire.criteria
                 ],
-                "beside": [FIRST, SECOND] if self.questionnaire.is_of_battles else [],
+                "beside": [TEXT_A, TEXT_B] if self.questionnaire.is_of_battles else [],
                 "items": [
                     {"item": item, "fields": self.questionnaire.items[item], "answers": answers.get(item, {})}
                     for item in self.questionnaire.order(journal.annotator, self._sheet(journal))
