@@ -23,6 +23,7 @@ from figeval.metrics.intervals import Floats
 
 PRIOR_BATTLES = 0.5  # per system
 WIN, TIE, LOSS = 0, 1, 2  # results of the first system of a pair, the last axis of counts
+RIDGE, MAX_STRENGTH = 1e-10, 30.0  # where a shift leaves no maximum
 MAX_STEPS, MAX_STEP, TOLERANCE = 60, 2.0, 1e-8  # of Newton's method, in log-odds
 
 
@@ -92,9 +93,11 @@ class Davidson:
             information = self.information(parameters, counts)
             if not self.prior:  # strengths are determined up to a constant
                 information[..., :-1, :-1] += 1 / self.systems
+            information += RIDGE * np.eye(self.systems + 1)
             step = np.linalg.solve(information, gradient[..., None])[..., 0]
             size = np.abs(step).max(axis=-1, keepdims=True, initial=0.0)
             parameters = parameters + step * np.minimum(1.0, MAX_STEP / np.maximum(size, TOLERANCE))
+            parameters = np.clip(parameters, -MAX_STRENGTH, MAX_STRENGTH)
             if size.max(initial=0.0) < TOLERANCE:
                 break
         return parameters

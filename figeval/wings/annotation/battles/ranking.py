@@ -20,7 +20,7 @@ import numpy as np
 
 from figeval import Interval
 from figeval.metrics.intervals import LEVEL, Floats, blocks, t_quantile
-from figeval.wings.annotation.battles.davidson import Davidson
+from figeval.wings.annotation.battles.davidson import TIE, Davidson
 
 RESAMPLES = 1000
 MIN_CLUSTERS = 10  # with fewer independent examples, intervals are too narrow (docs/statistics.md)
@@ -28,6 +28,7 @@ MIN_SYSTEMS = 2
 ELO = 400 / math.log(10)  # points of one unit of log-odds
 NORMAL_QUANTILE = 1.959963984540054
 SAME_STRENGTH = 1e-6  # smaller differences are those of the last step of the fit
+HALVINGS, CONVERGED = 6, 1e-4  # of a correction; the largest derivative at a maximum
 METHOD = "cluster bootstrap"
 SHARES = np.array([1.0, 0.5, 0.0])  # what a win, a tie and a loss are worth
 
@@ -55,15 +56,17 @@ class Shift:
     def statistics(self, copies: Floats, counts: Floats, model: Davidson) -> Floats:
         """Return the shift of the sufficient statistics for numbers of copies of the clusters, shape (..., clusters).
 
-        It is scaled down where a system would win or lose more than all of its battles.
+        It is scaled down where a system would win or lose more than all of its battles, or more than all would be ties.
         """
         n, n_unlabelled = (copies @ self.n_labelled)[..., None], (copies @ self.n_unlabelled)[..., None]
         means = copies @ self.unlabelled / np.maximum(n_unlabelled, 1), copies @ self.labelled / np.maximum(n, 1)
         shift = self.weight * n * (means[0] - means[1]) * (n_unlabelled > 0)
         results = model.results(counts)
-        gains, of_systems = results[..., ::-1] @ SHARES, shift[..., :-1]  # what each system can still win
-        room = np.where(of_systems > 0, gains, results @ SHARES)
-        ratio = np.divide(room, np.abs(of_systems), out=np.ones_like(room), where=np.abs(of_systems) > room)
+        played, ties = counts.sum(axis=(-1, -2)), counts[..., TIE].sum(axis=-1)
+        below = np.concatenate((results @ SHARES, ties[..., None]), axis=-1)  # what can still be lost, or not be a tie
+        above = np.concatenate((results[..., ::-1] @ SHARES, (played - ties)[..., None]), axis=-1)
+        room = np.where(shift > 0, above, below)
+        ratio = np.divide(room, np.abs(shift), out=np.ones_like(room), where=np.abs(shift) > room)
         scaled: Floats = shift * ratio.min(axis=-1, keepdims=True)
         return scaled
 
@@ -88,6 +91,25 @@ class Outcomes:
     def model(self) -> Davidson:
         """The model of these results."""
         return Davidson(len(self.systems), self.has_ties)
+
+    def fit(self, copies: Floats, start: Floats | None = None) -> Floats:
+        """Return the parameters for numbers of copies of the clusters, shape (B, clusters) → (B, systems + 1).
+
+        A correction that leaves no finite strengths, which happens with few labels, is halved until it does.
+        """
+        counts = (copies @ self.counts.reshape(len(self.counts), -1)).reshape(len(copies), *self.counts.shape[1:])
+        if self.shift is None:
+            return self.model.fit(counts, start=start)
+        shift = self.shift.statistics(copies, counts, self.model)
+        parameters = self.model.fit(counts, shift, start)
+        for _ in range(HALVINGS):
+            gradient = self.model.gradient(parameters, counts) + shift
+            rows = np.flatnonzero(~(np.abs(gradient).max(axis=-1) < CONVERGED))
+            if not len(rows):
+                break
+            shift[rows] /= 2
+            parameters[rows] = self.model.fit(counts[rows], shift[rows], start)
+        return parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +158,7 @@ def rank_systems(outcomes: Outcomes, seed: int = 0) -> tuple[RankedSystem, ...]:
             RankedSystem(name, win, tie, loss, None, absent, None, absent, None, None)
             for name, (win, tie, loss) in zip(outcomes.systems, model.results(totals).tolist(), strict=True)
         )
-    every = np.ones(len(outcomes.counts))
-    shift = None if outcomes.shift is None else outcomes.shift.statistics(every, totals, model)
-    parameters = model.fit(totals, shift)
+    parameters = outcomes.fit(np.ones((1, len(outcomes.counts))))[0]
     clusters = int((outcomes.counts.sum(axis=(1, 2)) > 0).sum())
     estimates = _Estimates(outcomes, model, parameters)
     return estimates.with_intervals(totals, clusters, seed)
@@ -209,13 +229,11 @@ class _Estimates:
     def _draws(self, seed: int) -> Floats:
         """Return the parameters fitted to resampled clusters, shape (RESAMPLES, systems + 1)."""
         outcomes, generator = self.outcomes, np.random.default_rng(seed)
-        counts = outcomes.counts.reshape(len(outcomes.counts), -1)
-        draws, share = [], np.full(len(counts), 1 / len(counts))
-        for size in blocks(RESAMPLES, counts.shape[1] + len(counts) + (self.model.systems + 1) ** 2):
-            copies = generator.multinomial(len(counts), share, size=size).astype(np.float64)
-            drawn = (copies @ counts).reshape(size, *outcomes.counts.shape[1:])
-            shift = None if outcomes.shift is None else outcomes.shift.statistics(copies, drawn, self.model)
-            draws.append(self.model.fit(drawn, shift, self.parameters))
+        clusters = len(outcomes.counts)
+        draws, share = [], np.full(clusters, 1 / clusters)
+        for size in blocks(RESAMPLES, outcomes.counts[0].size + clusters + (self.model.systems + 1) ** 2):
+            copies = generator.multinomial(clusters, share, size=size).astype(np.float64)
+            draws.append(outcomes.fit(copies, self.parameters))
         return np.concatenate(draws)
 
     def _model_covariance(self, totals: Floats) -> Floats:
