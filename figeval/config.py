@@ -266,6 +266,10 @@ class RunConfig:
             identity="if given",
         ),
     ] = False
+    samples: Annotated[
+        PositiveInt,
+        Flag("Ask for N samples of each answer in words, from a model that samples.", identity="if given"),
+    ] = 1
     reasoning: Annotated[
         Thinking,
         Flag(
@@ -464,6 +468,7 @@ class RunOptions(ScoreOptions, total=False):
     augment: Mapping[str, Any]
     orders: str
     calibrate: bool
+    samples: int
     reasoning: str | bool
     constrain: bool
     prompts: Names

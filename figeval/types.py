@@ -12,6 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
+from figeval.scores import Interval as Interval
+from figeval.scores import IntervalEnds as IntervalEnds
+from figeval.scores import Score as Score
+
 JSON: TypeAlias = dict[str, Any]
 """A JSON object, such as the description of a model."""
 
@@ -186,6 +190,8 @@ class Prompt:
     An assistant's turn begins as it would continue the user's text (a blank before the letter), because a model
     without a chat template reads the turns as one text, `plain`. `answer` is what an acceptable answer is. It is None
     unless the run asks for constrained answers, which only models with `constrains_answers = True` are asked for.
+    `sample` numbers several answers to the same conversation (`--samples`), from 0: a model draws each with other
+    random numbers, and the same ones in every run.
     """
 
     capability: ClassVar[str] = "generate"
@@ -193,9 +199,11 @@ class Prompt:
     stop: tuple[str, ...] = ()
     max_new_tokens: int = 64
     answer: AnswerFormat | None = None
+    sample: int = 0
 
-    def __repr__(self) -> str:  # a prompt without a format keeps its digest of earlier versions (`digest_of`)
+    def __repr__(self) -> str:  # fields that were added later do not change the digest of a prompt (`digest_of`)
         answer = "" if self.answer is None else f", answer={self.answer!r}"
+        answer += f", sample={self.sample}" if self.sample else ""
         return f"Prompt(messages={self.messages!r}, stop={self.stop!r}, max_new_tokens={self.max_new_tokens!r}{answer})"
 
     @property
@@ -311,16 +319,20 @@ class SpanQuery:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Named inputs from which a text is written, for systems without prompts."""
+    """Named inputs from which a text is written, for systems without prompts; `sample` is as in `Prompt`."""
 
     capability: ClassVar[str] = "write"
     values: tuple[tuple[str, Input], ...]
+    sample: int = 0
+
+    def __repr__(self) -> str:  # as in `Prompt`
+        return f"Inputs(values={self.values!r}{f', sample={self.sample}' if self.sample else ''})"
 
 
 REQUESTS: tuple[type[Request], ...] = (Text, TextPair, PairLabel, Continuation, Cloze, Prompt, SpanQuery, Inputs)
 
 
-# ---- predictions and scores ------------------------------------------------------------------------------------------
+# ---- predictions -----------------------------------------------------------------------------------------------------
 
 Finish: TypeAlias = Literal["stop", "length", "refusal", "error"]
 """Why a text ends; see `Reply`."""
@@ -387,6 +399,7 @@ class Prediction:
     `priors` are scores without the query; `raw`, `finish`, `error` and the numbers of tokens describe an answer in
     words, as in `Reply`. If the options were
     shown in several orders, `answers` has a prediction for each, with its `order`: `order[p]` is the option at place p.
+    If the question was asked several times (`--samples`), `samples` has a prediction for each time.
     `parts` are the spans of a joint example; those that were not requested are missing at the end. If spans tie for
     the best, `tied_spans` holds all of them and the first is the value. `source` is the id of the example that a text
     was taken from, which records store instead of the text.
@@ -407,6 +420,7 @@ class Prediction:
     error: str = ""
     order: tuple[int, ...] = ()
     answers: tuple[Prediction, ...] = ()
+    samples: tuple[Prediction, ...] = ()
     parts: tuple[Prediction, ...] = ()
     tied_spans: tuple[Span, ...] = ()
     source: str = ""
@@ -419,82 +433,3 @@ def written(prediction: Prediction) -> JSON:
     names = ("raw", "finish", "error", "answer_tokens", "reasoning_tokens")
     values = {name: getattr(prediction, name) for name in names if name != "error" or prediction.error}
     return {name: value for name, value in values.items() if value is not None}
-
-
-_REASON_PREFIX = "none: "
-_UNRELIABLE_SUFFIX = ", unreliable: fewer than 10 effective clusters"
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """95 % interval of a score, or the reason why there is none; `str` has the words that files and tables have.
-
-    Attributes:
-        method: name of the method, e.g. "wilson" or "clustered t"; empty without an interval.
-        low: lower end, None without an interval.
-        high: upper end, None without an interval.
-        stderr: standard error behind it, None if there is none.
-        reason: why there is no interval, e.g. "one cluster"; empty if there is one.
-        reliable: False if it rests on fewer than ten effective clusters.
-    """
-
-    method: str = ""
-    low: float | None = None
-    high: float | None = None
-    stderr: float | None = None
-    reason: str = ""
-    reliable: bool = True
-
-    def __str__(self) -> str:
-        if self.reason:
-            return f"{_REASON_PREFIX}{self.reason}"
-        return self.method if self.reliable else f"{self.method}{_UNRELIABLE_SUFFIX}"
-
-    @classmethod
-    def of_words(
-        cls, words: str, low: float | None = None, high: float | None = None, stderr: float | None = None
-    ) -> Interval:
-        """Return the interval that a file describes in these words; `str` returns any words unchanged."""
-        if reason := words[len(_REASON_PREFIX) :] if words.startswith(_REASON_PREFIX) else "":
-            return cls("", low, high, stderr, reason)
-        method = words.removesuffix(_UNRELIABLE_SUFFIX)
-        return cls(method, low, high, stderr, reliable=method == words)
-
-
-class IntervalEnds:
-    """The ends and the standard error of the interval of a number."""
-
-    __slots__ = ()
-    interval: Interval
-
-    @property
-    def low(self) -> float | None:
-        """Lower end of the 95 % interval; None if there is none, for which `interval.reason` is the reason."""
-        return self.interval.low
-
-    @property
-    def high(self) -> float | None:
-        """Upper end of the 95 % interval."""
-        return self.interval.high
-
-    @property
-    def stderr(self) -> float | None:
-        """Standard error behind the interval."""
-        return self.interval.stderr
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Score(IntervalEnds):
-    """One number with its uncertainty.
-
-    `n` counts examples and `clusters` the independent groups they form. `effective_clusters` is the number of groups
-    of equal size with the same precision, None if all sizes are equal.
-    """
-
-    metric: str
-    value: float | None
-    interval: Interval = Interval()
-    n: int = 0
-    clusters: int = 0
-    effective_clusters: float | None = None
-    higher_is_better: bool = True

@@ -36,6 +36,7 @@ FLAG_VALUES = {
     "stratify": "cluster",
     "reasoning": "budget=100",
     "constrain": True,
+    "samples": 3,
 }
 
 

@@ -30,6 +30,7 @@ PLUMBING = {
     "plugins",
     "reasoning",
     "registry",
+    "scores",
     "types",
 }
 STAGES = {"data", "spec", "prompts", "task_types", "answers", "models", "metrics", "records"}

@@ -43,6 +43,15 @@ MACRO = {
     "tasks": "Int64",
     "seen": "string",
 }
+VARIANCES = {
+    **ABOUT_RUN,
+    "task": "string", "metric": "string", "samples": "Int64", "prompts": "Int64", "items": "Int64",
+    **dict.fromkeys(("mean", "low", "high", "stderr"), "float64"),
+    "interval": "string",
+    **dict.fromkeys(("sampling", "interaction", "between_items", "between_clusters", "between_prompts"), "float64"),
+    "sampling_share": "float64",
+    "enough_samples": "Int64",
+}
 PREDICTIONS = {
     "id": "string",
     "status": "string",
@@ -96,6 +105,11 @@ def _score(score: ScoreRecord) -> JSON:
 def macro(record: RunRecord) -> pandas.DataFrame:
     """Return one row per suite and metric."""
     return data_frame(({**_about(record), **mean.model_dump()} for mean in record.macro), MACRO)
+
+
+def variances(record: RunRecord) -> pandas.DataFrame:
+    """Return one row per task and metric of sampled answers."""
+    return data_frame(({**_about(record), **variance.model_dump()} for variance in record.variances), VARIANCES)
 
 
 def breakdown(record: RunRecord) -> pandas.DataFrame:

@@ -188,6 +188,22 @@ class Run(Result):
 
         return frames.macro(self.record)
 
+    @property
+    def variances(self) -> pandas.DataFrame:
+        """Components of the variance of sampled answers (`--samples`), one row per task and metric.
+
+        Columns: `run`, `model`, `task`, `metric`, `samples`, `prompts`, `items`, `mean`, its interval (`low`, `high`,
+        `stderr`, `interval`), the variances `sampling`, `interaction` (of items and prompts), `between_items`,
+        `between_clusters` and `between_prompts`, NaN where nothing tells them apart, `sampling_share` (of the variance
+        of the mean) and `enough_samples` (with which this share would be at most a tenth).
+
+        Raises:
+            FigevalError: pandas is not installed.
+        """
+        from figeval.api import frames
+
+        return frames.variances(self.record)
+
     @checked_arguments
     def rows(self, task: str) -> Iterator[PredictionRow]:
         """Yield the stored answers to a task as dictionaries, one at a time, in the order of its examples.

@@ -9,11 +9,14 @@ neither plugins nor metrics need to know how models are found.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 from figeval.errors import DuplicateName, PluginError, TaskError, UnknownName
+from figeval.io.text import whole_number
+from figeval.metrics.samples import METRICS
 from figeval.metrics.statistic import Statistic, as_statistic, mean_of
 from figeval.plugins import PluginManager
 from figeval.registry import fill, resolve
@@ -109,6 +112,9 @@ def make_metric(metric: Metric, labels: tuple[str, ...], context: MetricContext)
     return replace(metric, target=statistic)
 
 
+FAMILY = "@k"  # ends the name of a metric with a number, e.g. pass@k for pass@5; its target makes the metric
+
+
 class Metrics:
     """Metrics by name. One name may refer to a different function for each task type (`acc` of a choice, of a ranking).
 
@@ -123,6 +129,8 @@ class Metrics:
     def _by_name(self) -> dict[str, list[Metric]]:
         """Metrics of all task types and plugins, by name."""
         by_name: dict[str, list[Metric]] = {}
+        for metric in METRICS:
+            _add(by_name, replace(metric, owner="figeval"))
         for entry, _ in self._task_types.usable(self._manager):
             for metric in self._of(entry.name):
                 _add(by_name, metric)
@@ -149,7 +157,9 @@ class Metrics:
             yield replace(metrics[0], task_types=types, routes=routes)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._by_name
+        with suppress(UnknownName):
+            return isinstance(name, str) and "=" not in name and bool(self.named(name))
+        return False
 
     def get(self, name: str, task_type: str) -> Metric:
         """Return the metric of a task type, with the argument that `name` contains.
@@ -176,7 +186,11 @@ class Metrics:
             UnknownName: there is no metric of that name.
         """
         plain, _ = split(name)
-        if plain not in self._by_name:
+        stem, _, digits = plain.rpartition("@")
+        family = self._by_name.get(f"{stem}{FAMILY}", [])
+        if plain not in self._by_name and family and (number := whole_number(digits)) and str(number) == digits:
+            return [replace(metric, name=plain, target=resolve(metric.target)(number)) for metric in family]
+        if plain not in self._by_name or plain.endswith(FAMILY):
             raise UnknownName("metric", plain, self._by_name, see="figeval ls metrics")
         return self._by_name[plain]
 

@@ -2,12 +2,13 @@
 
 Accuracy adds (1 if right, 1) and divides; macro-F1 adds true positives, predictions and golds of every label. Because
 only sums matter, a metric can be streamed, its memory does not grow with the data, and a resample of clusters is one
-matrix product. Four kinds of metric can be registered:
+matrix product. Five kinds of metric can be registered:
 
 * a function `(example, prediction) -> float | None`, whose mean over the examples where it is not None is the score;
 * a `Statistic`, for scores that are not means; a `PerLabel` if it depends on the labels of the task;
 * a `Collective` statistic, whose numbers for one example depend on the other examples;
-* a `Batched` statistic, whose numbers are computed for many examples in one call, as by a model.
+* a `Batched` statistic, whose numbers are computed for many examples in one call, as by a model;
+* an `OfSamples` statistic, whose number for an example is computed from several samples of its answer.
 """
 
 from __future__ import annotations
@@ -189,6 +190,25 @@ def batched(
     return Batched(
         features, ratio, is_mean=True, bounds=bounds, absent=absent, check=check, describe=describe, batch=function
     )
+
+
+@dataclass(frozen=True, slots=True)
+class OfSamples(Statistic):
+    """Mean of a number that is computed from all samples of an answer (`--samples`), e.g. of how often they agree.
+
+    Attributes:
+        of_row: maps an example and its row, a line of the predictions file, to the number, or to None if it does not
+            apply. A row without `samples` is that of a trivial model, or of an example that could not be asked.
+    """
+
+    of_row: Callable[[Any, Mapping[str, Any]], float | None] = lambda _example, _row: None
+
+
+def of_samples(
+    function: Callable[[Any, Mapping[str, Any]], float | None], *, absent: str, bounds: Bounds = (0.0, 1.0)
+) -> OfSamples:
+    """Return the mean of a number that `function` computes from the samples of a row; see `OfSamples`, `mean_of`."""
+    return OfSamples(_no_features, ratio, is_mean=True, bounds=bounds, absent=absent, of_row=function)
 
 
 @dataclass(frozen=True, slots=True)

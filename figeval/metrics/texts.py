@@ -125,10 +125,12 @@ def rouge_l(example: GenerationExample, prediction: Prediction) -> float | None:
     text = answer_text(prediction)
     if text is None:
         return None
-    return max(
-        float(_rouge_scorer(_rouge_tokenizer(example, reference)).score(reference, text)["rougeL"].fmeasure)
-        for reference in example.references
-    )
+    return max(similarity(example, reference, text) for reference in example.references)
+
+
+def similarity(example: GenerationExample, reference: str, text: str) -> float:
+    """Return ROUGE-L of a text and another one, as `rouge_l` computes it."""
+    return float(_rouge_scorer(_rouge_tokenizer(example, reference)).score(reference, text)["rougeL"].fmeasure)
 
 
 def _rouge_tokenizer(example: GenerationExample, reference: str) -> _WordTokenizer | None:

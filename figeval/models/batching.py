@@ -77,7 +77,7 @@ class _Pending:
         for request, (output, truncated, straddling) in zip(self.requests, answers, strict=True):
             self.truncated |= truncated
             self.straddling |= straddling
-            if isinstance(output, str) or (isinstance(output, Reply) and output.finish != "error"):
+            if is_text(output):
                 self.replies[digest_of(request)] = KeptReply(output, truncated)
         try:
             self.advance([answer.output for answer in answers])
@@ -124,6 +124,11 @@ class Answered:
         if isinstance(self.made, BaseException):
             raise self.made
         return self.made
+
+
+def is_text(output: object) -> bool:
+    """Return whether the model has written a text, which is not to be asked for again."""
+    return isinstance(output, str) or (isinstance(output, Reply) and output.finish != "error")
 
 
 def digest_of(request: Request) -> str:
@@ -187,6 +192,8 @@ class BatchScheduler:
         memo: outputs to reuse, shared with later schedulers of the same model.
         pace: size of the first chunk and its bounds.
         replies: the model's texts from an earlier session, by the `digest_of` their request.
+        keep: function that stores the model's texts as soon as they arrive, by the `digest_of` their request; None if
+            examples are stored soon enough.
     """
 
     backend: Any
@@ -194,6 +201,7 @@ class BatchScheduler:
     memo: Memo = field(default_factory=Memo)
     pace: Pace = field(default_factory=Pace)
     replies: Mapping[str, KeptReply] = field(default_factory=dict)
+    keep: Callable[[Mapping[str, KeptReply]], None] | None = None
 
     def __post_init__(self) -> None:
         self.pace.smallest = max(self.pace.smallest, getattr(self.backend, "min_batch_size", 1))
@@ -300,14 +308,7 @@ class BatchScheduler:
                     batch[row]: Answer(value, row in part.truncated, row in part.straddling)
                     for row, value in zip(part.rows, part.values, strict=True)
                 }
-                # A reply that ended with an error is not remembered: the next attempt may succeed.
-                self.memo.update(
-                    {
-                        request: answer
-                        for request, answer in answers_by_request.items()
-                        if getattr(answer.output, "finish", "") != "error"
-                    }
-                )
+                self._remember(answers_by_request)
                 answers.update(
                     {request: answer for sent, answer in answers_by_request.items() for request in alike[sent]}
                 )
@@ -316,3 +317,12 @@ class BatchScheduler:
             answers[group] = self.memo.many(self.backend, group)
         if many or not fresh:
             yield False
+
+    def _remember(self, answers: Mapping[Request, Answer]) -> None:
+        """Remember answers, except a reply that ended with an error: the next attempt may succeed."""
+        self.memo.update(
+            {request: answer for request, answer in answers.items() if getattr(answer.output, "finish", "") != "error"}
+        )
+        if self.keep is not None:
+            texts = ((request, answer) for request, answer in answers.items() if is_text(answer.output))
+            self.keep({digest_of(request): KeptReply(answer.output, answer.truncated) for request, answer in texts})

@@ -215,6 +215,9 @@ class Generates(Protocol):
     declares that all its models have a `min_batch_size` over 1, so that workers are of no use to them. A factory with
     an option `reasoning` receives the `figeval.reasoning.Reasoning` of --reasoning, or None.
 
+    A model whose texts can be sampled has an attribute `do_sample`, True if they are: each `Prompt.sample` of the same
+    conversation is then another draw. Only such models are asked several times (--samples).
+
     A model that only generates with other options has an attribute `capability_hint` instead of the method: a cure for
     the error that the user sees, such as "give --apply_chat_template to have answers written".
     """

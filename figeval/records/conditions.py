@@ -1,9 +1,9 @@
 """The conditions under which a run asked its tasks, as tables, comparisons and exports print them.
 
 Two runs of one model may differ in nothing but a condition: the examples that were retrieved and added to the input,
-the solved examples before a question, the system message, the orders of the options, reasoning, answers held to a
-format, or calibration. Prompts and
-probes are not conditions: they are tasks of their own, with names of their own.
+the solved examples before a question, the system message, the orders of the options, the number of samples,
+reasoning, answers held to a format, or calibration. Prompts and probes are not conditions: they are tasks of their own,
+with names of their own.
 """
 
 from __future__ import annotations
@@ -59,6 +59,9 @@ def conditions(task: TaskRecord) -> list[Condition]:
     if orders := settings.get("orders"):
         orders = one_line(orders)
         task_conditions.append(Condition("orders", orders, f"asked with the options in several orders ({orders})"))
+    if (samples := settings.get("samples", 1)) > 1:
+        note = f"asked for {samples} samples of each answer, over which scores are means"
+        task_conditions.append(Condition("samples", str(samples), note))
     if thinking := settings.get("reasoning"):
         task_conditions.append(_reasoning(one_line(thinking)))
     if settings.get("constrain"):

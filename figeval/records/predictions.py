@@ -26,7 +26,6 @@ from typing import (
     Any,
     NotRequired,
     Protocol,
-    TypeAlias,
     cast,
 )
 
@@ -39,6 +38,15 @@ from figeval.io.json_files import JSONScore, finite_json, json_scores, parse_jso
 from figeval.io.text import clean_json, one_line, valid
 from figeval.io.validation import first_problem
 from figeval.plugins import describe
+from figeval.records.answer_rows import (
+    AnswerRow,
+    ChoiceRow,
+    PartRow,
+    SampleRow,
+    StoredAnswer,
+    StoredMetrics,
+    Tokens,
+)
 from figeval.records.rows_file import find_rows_file, is_own, open_rows, packed_path
 from figeval.types import JSON, Example, Finish, Prediction, Role, Status, written
 
@@ -51,62 +59,14 @@ COMMON_FIELDS = frozenset(  # fields that `prediction_row` fills for every task 
     (
         *("id", "status", "pred", "tied", "truncated", "metrics", "seen", "cluster", "group", "meta", "language"),
         *("straddling", "priors", "remarks", "retrieved", "raw", "finish", "error", "answers", "texts", "all_scores"),
-        *("answer_tokens", "reasoning_tokens"),
+        *("answer_tokens", "reasoning_tokens", "samples"),
     )
 )
-
-Tokens: TypeAlias = Annotated[int, Field(ge=0)]
 
 # ---- a row ----------------------------------------------------------------------------------------------------------
 
 
-@with_config(ConfigDict(extra="forbid"))
-class AnswerRow(TypedDict):
-    """The answer to one order of the options, in terms of the options as they are."""
-
-    order: Annotated[list[int], Field(description="the option at each place")]
-    status: Status
-    pred: int | str | None
-    scores: NotRequired[list[JSONScore]]
-    tied: NotRequired[int]
-    raw: NotRequired[str | None]
-    finish: NotRequired[Finish | None]
-    error: NotRequired[str]
-    answer_tokens: NotRequired[Tokens]
-    reasoning_tokens: NotRequired[Tokens]
-
-
-@with_config(ConfigDict(extra="forbid"))
-class PartRow(TypedDict):
-    """The span that was found for one part of a joint example."""
-
-    id: str
-    status: Status
-    pred: Annotated[
-        list[int] | None, Field(description="start and end in characters, half-open; [] means that there is no span")
-    ]
-    scores: NotRequired[list[JSONScore]]
-    raw: NotRequired[str | None]
-    finish: NotRequired[Finish | None]
-    error: NotRequired[str]
-    answer_tokens: NotRequired[Tokens]
-    reasoning_tokens: NotRequired[Tokens]
-
-
-@with_config(ConfigDict(extra="forbid"))
-class ChoiceRow(TypedDict):
-    """Which option was chosen, and the kinds of the options."""
-
-    kinds: Annotated[
-        dict[str, list[str | None]], Field(description="key of option_meta → its value for each option, null: none")
-    ]
-    chosen: Annotated[
-        list[float], Field(description="per option the probability that it was chosen; empty without an answer")
-    ]
-    right: Annotated[list[int] | None, Field(description="the right options; null where they are hidden")]
-
-
-def _shares(metrics: dict[str, float | list[float]]) -> dict[str, float | list[float]]:
+def _shares(metrics: StoredMetrics) -> StoredMetrics:
     accuracy = metrics.get("acc", 0.0)
     if isinstance(accuracy, list) or not 0 <= accuracy <= 1:
         raise ValueError(f"acc is {accuracy}, which is not between 0 and 1")
@@ -120,7 +80,7 @@ class PredictionRow(TypedDict):
     id: str
     status: Status
     pred: Annotated[
-        int | str | list[JsonValue] | dict[str, JsonValue] | None,
+        StoredAnswer,
         Field(
             description="index of an option or candidate, a label, [start, end] of a span in characters ([]: there is "
             "none), a written text or the id of the training example that stands in for one, or an answer of a "
@@ -161,7 +121,7 @@ class PredictionRow(TypedDict):
         ]
     ]
     metrics: Annotated[
-        dict[str, float | list[float]],
+        StoredMetrics,
         AfterValidator(_shares),
         Field(description="value of each metric, or the counts that it is computed from"),
     ]
@@ -194,6 +154,12 @@ class PredictionRow(TypedDict):
     answers: NotRequired[
         Annotated[list[AnswerRow], Field(description="only with --orders; scores are then shares of answers")]
     ]
+    samples: NotRequired[
+        Annotated[
+            list[SampleRow],
+            Field(description="only with --samples; metrics are then means over them, and pred the most frequent one"),
+        ]
+    ]
     parts: NotRequired[
         Annotated[list[PartRow], Field(description="joint: the spans, in the order of the example's parts")]
     ]
@@ -225,7 +191,7 @@ def prediction_row(
     prediction: Prediction,
     metrics: Mapping[str, float | list[float]],
     *,
-    samples: bool,
+    samples: bool = False,
     retrieved: Sequence[str] = (),
 ) -> PredictionRow:
     """Return the row of one example, with the fields of its task type.
@@ -276,9 +242,31 @@ def _answer(form: RowForm, answer: Prediction) -> JSON:
     return row | written(answer)
 
 
-def answers_of(row: PredictionRow) -> Sequence[AnswerRow | PredictionRow]:
-    """Return the answers of a row: one per order of the options, or the row itself."""
-    return row.get("answers") or [row]
+def sample_rows(row: PredictionRow) -> Sequence[PredictionRow]:
+    """Return a row for each sample, as if it were the only answer; without samples, the row itself."""
+    if not (samples := row.get("samples")):
+        return [row]
+    shared = {name: value for name, value in row.items() if name != "samples" and name not in SampleRow.__annotations__}
+    return [cast("PredictionRow", {**shared, **sample}) for sample in samples]
+
+
+def with_samples(row: PredictionRow, samples: Sequence[PredictionRow]) -> PredictionRow:
+    """Return the row of an example with the samples of which `sample_rows` makes these rows."""
+    stored = [{name: value for name, value in each.items() if name in SampleRow.__annotations__} for each in samples]
+    return cast("PredictionRow", {**row, "samples": stored})
+
+
+def answers_of(row: PredictionRow) -> Sequence[AnswerRow | SampleRow | PredictionRow]:
+    """Return the answers of a row: one per order of the options and sample, or the row itself."""
+    samples: Sequence[SampleRow | PredictionRow] = row.get("samples") or [row]
+    by_sample: Iterator[Sequence[Any]] = (sample.get("answers") or [sample] for sample in samples)
+    return [answer for answers in by_sample for answer in answers]
+
+
+def parts_of(row: PredictionRow) -> Sequence[PartRow]:
+    """Return the spans of a joint example, those of all samples."""
+    samples: Sequence[SampleRow | PredictionRow] = row.get("samples") or [row]
+    return [part for sample in samples for part in sample.get("parts", ())]
 
 
 def tokens_of(row: PredictionRow) -> dict[str, int]:
@@ -287,7 +275,7 @@ def tokens_of(row: PredictionRow) -> dict[str, int]:
     `answers_known` and `reasoning_known` are the numbers of replies of which they are.
     """
     counts: Counter[str] = Counter()
-    for answer in (*answers_of(row), *row.get("parts", ())):
+    for answer in (*answers_of(row), *parts_of(row)):
         for name, count in (("answers", answer.get("answer_tokens")), ("reasoning", answer.get("reasoning_tokens"))):
             if count is not None:
                 counts.update({name: count, f"{name}_known": 1})

@@ -27,6 +27,7 @@ from figeval.records.predictions import PredictionRow
 from figeval.records.stored_types import CHOSEN_ON_TEST as CHOSEN_ON_TEST
 from figeval.records.stored_types import UNEQUAL_ANSWERS as UNEQUAL_ANSWERS
 from figeval.records.stored_types import Settings, StoredInterval, StoredOrigin
+from figeval.records.variance import VarianceRecord
 from figeval.types import Interval, Score
 from figeval.types import Role as Role
 
@@ -38,8 +39,9 @@ from figeval.types import Role as Role
 # (`sample_sha256` of a task); these keys are omitted if they are empty, and so are `weights` of a baseline (the
 # trained floor of a model), and `contrasts` and `digests` of a run; 2.2: tokens that a model wrote (`tokens` of a task,
 # `answer_tokens` and `reasoning_tokens` of a prediction), omitted where they are unknown; 2.3: options whose tokens
-# would reach into the prompt are encoded apart (`straddling` of a prediction and among the counts of a task)
-SCHEMA_VERSION = "2.3"
+# would reach into the prompt are encoded apart (`straddling` of a prediction and among the counts of a task); 2.4:
+# several samples of an answer (`samples` of a prediction, `variances` of a run), omitted without them
+SCHEMA_VERSION = "2.4"
 READABLE_VERSIONS = ("1", "2")  # major versions
 
 # Part of a file name, so no separator, control character or leading dot, and no longer than file systems allow.
@@ -400,7 +402,7 @@ class ContrastRecord(Stored):
         return [means, f"× {key}: {only}"]
 
 
-OPTIONAL_FIELDS = ("contrasts", "digests")  # fields of a run that are omitted if they are empty
+OPTIONAL_FIELDS = ("contrasts", "digests", "variances")  # fields of a run that are omitted if they are empty
 
 
 def _with_optional(schema: dict[str, Any]) -> None:
@@ -425,6 +427,7 @@ class RunRecord(Stored):
     macro: list[MacroRecord] = []
     contrasts: list[ContrastRecord] = Field(default=[], description="of the requested suites")
     spreads: list[SpreadRecord] = []
+    variances: list[VarianceRecord] = Field(default=[], description="of answers that were sampled (--samples)")
     provenance: StoredOrigin
     warnings: list[str] = []
     digests: dict[str, str] = Field(

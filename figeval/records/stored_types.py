@@ -54,6 +54,7 @@ class _ReadAgain(TypedDict, total=False):
     reasoning: str
     remark: str
     routes: dict[str, str]
+    samples: int
     seed: int
     shots: str
     system_instruction: str

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 HEAD = ("task", "route", "metric", "value", "95 % interval", "n", "clusters", "baselines")
 OVER_PROMPTS = ("task", "metric", "prompts", "mean", "range", "lowest", "highest")
+OF_VARIANCE = (  # head of a column → field of the record
+    *(("sampling", "sampling"), ("items × prompts", "interaction"), ("items", "between_items")),
+    *(("clusters", "between_clusters"), ("prompts", "between_prompts")),
+)
 OF_CONTRASTS = ("contrast", "metric", "value", "95 % interval", "positive", "negative", "clusters", "baselines")
 OF_CHOICES = ("offered", "chosen", "95 % interval", "of wrong", "interval of it", "expected")  # after the key
 RIGHT_ALIGNED = frozenset({"value", "95 % interval", "n", "clusters"})
@@ -142,6 +146,16 @@ def signs(record: RunRecord) -> Iterator[str]:
         yield "eff.: effective clusters, the number of clusters of equal size that would be as informative"
     if any(score.low is not None and not score.interval.reliable for score in shown):
         yield UNRELIABLE_NOTE
+    yield from variance_signs(record)
+
+
+def variance_signs(record: RunRecord) -> Iterator[str]:
+    """Yield explanations of the table of the components of variance."""
+    if record.variances:
+        yield "sampling of mean: share of the variance of the mean over all items that is due to sampling"
+        yield "enough samples: number with which this share would be at most 10 %"
+    if any(variance.prompts > 1 for variance in record.variances):
+        yield "variance of an answer: its interval is about other prompts, too"
 
 
 def spreads(record: RunRecord) -> Iterator[tuple[str, ...]]:
@@ -153,6 +167,24 @@ def spreads(record: RunRecord) -> Iterator[tuple[str, ...]]:
         )
         mean = format_number(spread.mean) + MARKS[spread.seen]
         yield (spread.task, spread.metric, str(spread.prompts), mean, format_number(spread.range), worst, best)
+
+
+def variances_grid(record: RunRecord) -> Grid:
+    """Return the table of the components of variance, without those that no task has."""
+    shown = [variance for variance in record.variances if variance.metric != "parse_rate"]
+    columns = [pair for pair in OF_VARIANCE if any(getattr(variance, pair[1]) is not None for variance in shown)]
+    rows, before = [], ""
+    for variance in shown:
+        components = (format_number(getattr(variance, field)) for _, field in columns)
+        limits = format_interval(variance.low, variance.high, reliable=variance.interval.reliable)
+        share, enough = variance.sampling_share, variance.enough_samples
+        in_words = (EMPTY_CELL if share is None else f"{share:.0%}", EMPTY_CELL if enough is None else f"{enough:,}")
+        name = variance.task if variance.task != before else ""
+        rows.append((name, variance.metric, format_number(variance.mean), limits, *components, *in_words))
+        before = variance.task
+    heads = [head for head, _ in columns]
+    head = ("task", "metric", "mean", "95 % interval", *heads, "sampling of mean", "enough samples")
+    return Grid(head, rows, "variance of an answer", set(head[2:]))
 
 
 def contrasts(record: RunRecord) -> Iterator[tuple[str, ...]]:
@@ -174,6 +206,8 @@ def grids(record: RunRecord) -> Iterator[Grid]:
         yield Grid(OF_CONTRASTS, list(contrasts(record)), f"discrimination: {labels} against the rest", counts)
     if record.spreads:
         yield Grid(OVER_PROMPTS, list(spreads(record)), "over prompts", {"prompts", "mean", "range"})
+    if record.variances:
+        yield variances_grid(record)
     for task in record.tasks:
         for table in task.choices:
             yield choices_grid(task.task, table)

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from figeval.errors import DataError, FigevalError, ModelError, PluginError, RecordError
@@ -15,12 +16,12 @@ from figeval.models.batching import Answered, BatchScheduler, Memo
 from figeval.models.model import Model
 from figeval.prompts import PromptContext
 from figeval.records.ids import Ids, digest_of
-from figeval.records.predictions import PredictionRow, prediction_row
+from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import TaskRecord
 from figeval.runs.inquiry import Inquiry, store_answers
 from figeval.runs.plan import Plan
-from figeval.runs.score import Measurements, MetricSet, with_remarks
+from figeval.runs.score import Measurements, MetricSet
 from figeval.spec import TaskSpec
 from figeval.task_types.routes import Dialogue, Route
 from figeval.types import Example, KeptReply, Prediction
@@ -74,7 +75,7 @@ class TaskEvaluator:
         route: route of the plan, or the one that a trivial model takes.
         context: context of the task for the route.
         metrics: metrics to compute for each prediction.
-        samples: True to keep texts and all scores in the rows.
+        texts: True to keep texts and all scores in the rows.
         replies: replies of the model in an earlier session (`RunFolder.replies`).
         augment: augmenter of the examples that the route sees; rows and metrics use the original examples.
     """
@@ -84,7 +85,7 @@ class TaskEvaluator:
     route: Route
     context: PromptContext
     metrics: MetricSet
-    samples: bool = False
+    texts: bool = False
     replies: Mapping[str, KeptReply] = field(default_factory=dict)
     augment: Augmenter | None = None
 
@@ -115,17 +116,16 @@ class TaskEvaluator:
             Exception: any error that the reply reader, a metric, or `row()` of a task type raises.
         """
         example, prediction, task = answered.example, answered.prediction, self.plan.task
-        check_value(task, self.route, example, prediction)
-        features = self.metrics.features(example, prediction, measured)
+        for answer in prediction.samples or (prediction,):
+            check_value(task, self.route, example, answer)
         retrieved = () if self.augment is None else self.augment.retrieved(example)
-        row = prediction_row(task.task_type, example, prediction, features, samples=self.samples, retrieved=retrieved)
-        return with_remarks(row, measured)
+        return self.metrics.row(task.task_type, example, prediction, measured, texts=self.texts, retrieved=retrieved)
 
     def rows(self, examples: Iterable[Example]) -> Iterator[PredictionRow]:
         """Yield a row for each example, in order."""
         for chunk in self.scheduler.chunks(examples):
             measured = self.measurements(chunk)
-            yield from (self.row(answered, measured.get(answered.example.id, {})) for answered in chunk)
+            yield from (self.row(answered, measured.get(answered.example.id, ())) for answered in chunk)
 
 
 def check_value(task: TaskSpec, route: Route, example: Example, prediction: Prediction) -> None:
@@ -207,10 +207,13 @@ class Recorder:
             replies = (pair for answered in part for pair in answered.replies.items())
             self.store.keep_replies(plan.name, {name: reply for name, reply in replies if name not in stored_replies})
 
+        scheduler = evaluator.scheduler
+        if plan.config.samples > 1:  # a row has to wait for the last sample
+            scheduler.keep = partial(self.store.keep_replies, plan.name)
         with self.store.appending(plan.name) as writer:
             yield from store_answers(
-                evaluator.scheduler.parts(examples),
-                lambda answered: writer.write(evaluator.row(answered, measurements.get(answered.example.id, {}))),
+                scheduler.parts(examples),
+                lambda answered: writer.write(evaluator.row(answered, measurements.get(answered.example.id, ()))),
                 prepare=prepare,
                 set_aside=set_aside,
             )

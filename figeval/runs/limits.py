@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from figeval.config import FLAGS, RunConfig
@@ -15,6 +16,7 @@ from figeval.spec import TaskSpec
 from figeval.spec.survey import CLUSTER, LANGUAGE, Survey
 from figeval.task_types.debiasing import in_orders, with_calibration
 from figeval.task_types.routes import Route
+from figeval.task_types.sampling import has_samples, in_samples
 from figeval.types import Example
 
 WITHOUT_EFFECT = {  # flag → why it has no effect on routes that render no prompt
@@ -25,7 +27,7 @@ WITHOUT_EFFECT = {  # flag → why it has no effect on routes that render no pro
 
 
 def apply_flags(task: TaskSpec, route: Route, config: RunConfig, alternatives: Iterable[Route] = ()) -> Route:
-    """Return the route, with --calibrate and --orders applied.
+    """Return the route, with --calibrate, --orders and --samples applied.
 
     Args:
         task: task.
@@ -47,9 +49,16 @@ def apply_flags(task: TaskSpec, route: Route, config: RunConfig, alternatives: I
     try:
         if config.calibrate:
             route = with_calibration(route)
-        return in_orders(route, config.orders, config.seed) if config.orders else route
+        route = in_orders(route, config.orders, config.seed) if config.orders else route
     except CapabilityError as error:
         raise CapabilityError(f"{task.name}: {error}") from error
+    samples = config_on(route, config).samples
+    return in_samples(route, samples) if samples > 1 else route
+
+
+def config_on(route: Route, config: RunConfig) -> RunConfig:
+    """Return the config of the tasks on a route: without --samples where the model writes nothing."""
+    return config if has_samples(route) else replace(config, samples=1)
 
 
 def without_effect(route: Route) -> dict[str, str]:
@@ -70,6 +79,35 @@ def check_model(model: Model, config: RunConfig, harness: Harness) -> None:
         raise CapabilityError(f"{model.name} has no chat template to apply; leave out --apply_chat_template")
     if config.apply_chat_template is False and model.is_chat_model:
         raise CapabilityError(f"{model.name} accepts chat messages only; leave out --no_chat_template")
+
+
+def check_samples(
+    model: Model, tasks: Sequence[TaskSpec], routes: Sequence[Route], config: RunConfig, harness: Harness
+) -> None:
+    """Check that --samples gives another answer each time, on at least one of the routes of the tasks.
+
+    Raises:
+        CapabilityError: the model writes nothing on these routes, or always the same.
+    """
+    if config.samples == 1 or not tasks:
+        return
+    flag, task = f"--samples {config.samples}", tasks[0]
+    if not any(map(has_samples, routes)):
+        able = [
+            route.name for route in harness.routes.of(task.type) if has_samples(route) and route.needs <= model.offers
+        ]
+        cure = f", or give --route {task.type}={able[0]}" if able else ""
+        raise CapabilityError(
+            f"{flag}: {task.name} takes the route {routes[0].name}, which has the model write nothing; "
+            f"leave out --samples{cure}"
+        )
+    if not hasattr(model.backend, "do_sample"):
+        raise CapabilityError(f"{flag}: {model.name} is not known to sample its answers; leave out --samples")
+    if not model.backend.do_sample:
+        raise CapabilityError(
+            f"{flag}: {model.name} always writes its likeliest answer; set a temperature, such as --model_args "
+            "temperature=0.7, or leave out --samples"
+        )
 
 
 def check_room(model: Model, contexts: Iterable[PromptContext], config: RunConfig) -> None:

@@ -28,7 +28,9 @@ from figeval.runs.limits import (
     check_columns,
     check_model,
     check_room,
+    check_samples,
     check_settings,
+    config_on,
     is_askable,
     refuse_unused_settings,
     unasked_notes,
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 
 PARAGRAPH = ("\n\n",)  # stop sequence for models that merely continue a text
 CLOSENESS = frozenset({"score_pairs", "embed"})  # capabilities with which an empty query may tie everything
+WRITES_NOTHING = "has the model write nothing, so that all samples would be equal"
 SHORT, LONG = 16, 512  # new tokens: for a letter or a word; for a chat model, which writes other text before it
 
 
@@ -165,6 +168,7 @@ class Plan:
             "chat_template": context.chat is not None,
             "system_instruction": config.system_instruction,
             "orders": config.orders,
+            "samples": config.samples if config.samples > 1 else 0,
             "calibration": list(CONTENT_FREE) if config.calibrate else [],
             "language": self.task.language_of_rows,
             "segmenter": self.task.segmenters,
@@ -198,6 +202,7 @@ def prepare(
     planner = Planner(config, harness, model, reading)
     routes = [route_of(task, model, harness, config) for task in tasks]
     refuse_unused_settings(routes, config)
+    check_samples(model, tasks, routes, config, harness)
     plans, unavailable = available(planner.plans, zip(tasks, routes, strict=True), tasks_by_name(config, harness))
     check_room(model, (plan.context for plan in plans), config)
     check_columns(config, [plan.available for plan in plans])
@@ -231,9 +236,9 @@ class Planner:
             yield self._plan(variant, route, available, augment)
 
     def _plan(self, variant: Variant, route: Route, available: Survey, augment: Augmenter | None) -> Plan:
-        task = variant.task
+        task, config = variant.task, config_on(route, self.config)
         template = template_of(task, route)
-        alone = context_of(task, route, template, Shots((), 0, 0), self.config, self.model)
+        alone = context_of(task, route, template, Shots((), 0, 0), config, self.model)
 
         def scored() -> Iterator[Example]:
             return available.subset.of(variant.examples())
@@ -241,7 +246,7 @@ class Planner:
         shots, shots_record = self._shots(task, augment, partial(is_askable, route, alone), scored)
         added, plain = ({}, []) if augment is None else (augment.record(scored()), augment.remarks(scored()))
         retrieval = {**({"augment": added} if added else {}), **shots_record}
-        metrics = metrics_of(task, route, self.config, self.harness)
+        metrics = metrics_of(task, route, config, self.harness)
         names = frozenset(metric.name for metric in metrics)
         context = replace(alone, shots=shots.before, metrics=names, pool=pool_of(task, self.harness))
         if route.reader is not None:
@@ -259,7 +264,7 @@ class Planner:
             variant=variant,
             route=route,
             metrics=metrics,
-            baselines=baselines_of(variant, self.config) if floor is None else (floor.name,),
+            baselines=baselines_of(variant, config) if floor is None else (floor.name,),
             context=context,
             template=template,
             fit_examples=lambda splits: map(
@@ -268,11 +273,16 @@ class Planner:
             available=available,
             notes=self.harness.notes(task),
             signatures=signatures(metrics, task),
-            config=self.config,
+            config=config,
             augment=augment,
             retrieval=retrieval,
             floor=floor,
-            remarks=(*unasked_notes(route, context, available, scored), *missing_probes(variant, self.config), *plain),
+            remarks=(
+                *unasked_notes(route, context, available, scored),
+                *missing_probes(variant, self.config),
+                *plain,
+                *([] if config.samples == self.config.samples else [f"asked once: {route.name} {WRITES_NOTHING}"]),
+            ),
         )
 
     def _augmenter(self, task: TaskSpec) -> Augmenter | None:

@@ -28,16 +28,17 @@ from figeval.records.schema import BaselineRecord, RunRecord, TaskRecord
 from figeval.runs.baselines import Baselines, BaselineScores, mark_floor, substitute_name
 from figeval.runs.contrasts import Discrimination, contrasts_of
 from figeval.runs.harness import Harness
-from figeval.runs.limits import apply_flags
+from figeval.runs.limits import apply_flags, config_on
 from figeval.runs.omissions import solved_tasks
 from figeval.runs.plan import Plan, baselines_of, context_of, is_allowed, pool_of, template_of
 from figeval.runs.recomputed_rows import RowRecomputation, as_json
 from figeval.runs.rescore import AnswerReader, reader_of, reading_of, recorded_route
 from figeval.runs.resume import task_record
 from figeval.runs.retrieval.shot_pools import shot_source
-from figeval.runs.score import MetricSet, TaskScorer, summarize
+from figeval.runs.score import MetricSet, TaskScorer
 from figeval.runs.selection_bias import note, unseen_examples, withhold_intervals
 from figeval.runs.stored import metrics_in, recorded_variant
+from figeval.runs.summary import summarize
 from figeval.runs.task_metrics import metrics_of, signatures
 from figeval.runs.variants import Variant, chosen_tasks
 from figeval.spec import TaskSpec
@@ -226,7 +227,7 @@ class RecomputedRun:
         """Return the metrics of a task; without its route, those that the record and its rows name."""
         if spec is None or route is None:
             return metrics_in(task.stored, task.rows, self._harness.metrics)
-        metrics = metrics_of(spec, route, self.config, self._harness)
+        metrics = metrics_of(spec, route, config_on(route, self.config), self._harness)
         stored = {score.metric for score in task.stored.scores} | {name for row in task.rows for name in row["metrics"]}
         added = {metric.name for metric in metrics} - stored if stored else set()
         added -= {split(name)[0] for name in self.config.metrics}
@@ -264,7 +265,7 @@ class RecomputedRun:
 
     def _plan(self, variant: Variant, route: Route, available: Survey, metrics: MetricSet) -> Plan:
         """Return the plan of a task as far as it does not depend on the model."""
-        spec, config, harness = variant.task, self.config, self._harness
+        spec, config, harness = variant.task, config_on(route, self.config), self._harness
         template = template_of(spec, route)
         context = context_of(spec, route, template, Shots((), 0, 0), config)
         return Plan(
@@ -376,7 +377,7 @@ class RecomputedRun:
             record.status = "complete" if is_done else "incomplete"
         self._choose_floors()
         if has_ended and not missing_suites:
-            summarize(record, self.config.tasks, harness)
+            summarize(record, self.config.tasks, harness, self._folder.rows)
         if missing_suites:
             self.gaps.append(Gap("summary", f"suite {', '.join(missing_suites)} is not installed (--include_path)"))
         elif not has_ended:

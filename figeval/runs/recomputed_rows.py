@@ -12,10 +12,11 @@ from typing import Any
 
 from figeval.metrics.statistic import Batched, Collective
 from figeval.plugins import describe
-from figeval.records.predictions import PredictionRow, prediction_row
+from figeval.records.answer_rows import SampleRow
+from figeval.records.predictions import PredictionRow, prediction_row, sample_rows, with_samples
 from figeval.runs.plan import Plan
 from figeval.runs.rescore import AnswerReader
-from figeval.runs.score import MetricSet
+from figeval.runs.score import MetricSet, mean_metrics
 from figeval.spec import TaskSpec
 from figeval.task_types.choice import Choice
 from figeval.task_types.label_words import SingleLabelType
@@ -73,6 +74,17 @@ class RowRecomputation:
 
     def restored(self, row: PredictionRow) -> PredictionRow:
         """Return a row with what it has from its example, and with its metrics, computed again."""
+        before, samples = self.n_recomputed, sample_rows(row)
+        restored = [self._restored(sample) for sample in samples]
+        if "samples" not in row:
+            return restored[0]
+        self.n_recomputed = before + (self.n_recomputed - before == len(samples))  # rows are counted, not samples
+        of_example = {name: value for name, value in restored[0].items() if name not in SampleRow.__annotations__}
+        new = with_samples({**row, **of_example, "metrics": mean_metrics(restored)}, restored)  # type: ignore[typeddict-item]
+        new["metrics"] |= self._row_metrics.of_samples(self._examples[row["id"]], new)
+        return new
+
+    def _restored(self, row: PredictionRow) -> PredictionRow:
         example, prediction = self._examples[row["id"]], self._prediction(row)
         try:
             computed = as_json(prediction_row(self._task.task_type, example, prediction, {}, samples="texts" in row))
@@ -138,9 +150,14 @@ class RowRecomputation:
 
     def _with_metrics(self, row: PredictionRow, new: Mapping[str, Any]) -> PredictionRow:
         """Return a new row with the stored values of the metrics that one row does not suffice for."""
+        samples = zip(row.get("samples", ()), new.get("samples", ()), strict=True)
+        of_samples = [{**after, "metrics": self._merged(before, after)} for before, after in samples]
+        rebuilt = {**new, "metrics": self._merged(row, new)} | ({"samples": of_samples} if of_samples else {})
+        return as_json(rebuilt)  # type: ignore[no-any-return]
+
+    def _merged(self, stored: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
         names: Container[str] = self._row_metrics.statistics
-        stored_values = {name: value for name, value in row["metrics"].items() if name not in names}
-        return as_json({**new, "metrics": {**new["metrics"], **stored_values}})  # type: ignore[no-any-return]
+        return {**new["metrics"], **{name: value for name, value in stored["metrics"].items() if name not in names}}
 
     def _prediction(self, row: PredictionRow) -> Prediction:
         """Return the prediction of a row, as far as it is stored, with the text that it names."""

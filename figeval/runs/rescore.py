@@ -14,21 +14,24 @@ from figeval.config import RunConfig
 from figeval.errors import RecordError
 from figeval.io.text import one_line
 from figeval.prompts import PromptContext, Shots
-from figeval.records.predictions import AnswerRow, PredictionRow, answers_of, check_row, prediction_row
+from figeval.records.answer_rows import AnswerRow
+from figeval.records.predictions import PredictionRow, answers_of, check_row, sample_rows
 from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.runs.contrasts import Discrimination, contrasts_of
 from figeval.runs.evaluate import check_value
 from figeval.runs.harness import Harness
 from figeval.runs.plan import context_of
-from figeval.runs.score import MetricSet, TaskScorer, summarize, with_remarks
+from figeval.runs.score import MetricSet, TaskScorer
 from figeval.runs.selection_bias import with_role, withhold_intervals
 from figeval.runs.stored import recorded_variant
+from figeval.runs.summary import summarize
 from figeval.runs.task_metrics import descriptions, metrics_of
 from figeval.runs.variants import Variant
 from figeval.spec import TaskSpec
 from figeval.task_types.debiasing import from_orders, in_orders
 from figeval.task_types.routes import ReplyReader, Route
+from figeval.task_types.sampling import combine_samples
 from figeval.types import Example, Prediction, Reply
 
 
@@ -77,7 +80,7 @@ def rescore(path: Path, harness: Harness) -> list[Reread]:
                 rereads.append(_reread(task, record, folder, harness))
                 record.contrasts = list(discrimination.records(record, folder.rows))
                 withhold_intervals(record, harness)
-                summarize(record, record.config.get("tasks", ()), harness)
+                summarize(record, record.config.get("tasks", ()), harness, folder.rows)
                 folder.write(record)  # after each task: its rows, scores and version of the reader belong together
     return rereads
 
@@ -127,7 +130,8 @@ def reading_of(task: TaskRecord, record: RunRecord, variant: Variant, harness: H
     """
     seed, orders = int(record.config.get("seed", 0)), str(task.settings.get("orders", ""))
     asked_for = tuple(record.config.get("metrics", ()))  # in addition to those of the task
-    config = RunConfig(tasks=(task.task,), model="", seed=seed, orders=orders, metrics=asked_for)
+    samples = task.settings.get("samples", 1)
+    config = RunConfig(tasks=(task.task,), model="", seed=seed, orders=orders, samples=samples, metrics=asked_for)
     route, reader = recorded_route(task, harness), reader_of(task, harness)
     assert route is not None
     assert reader is not None
@@ -187,15 +191,15 @@ class AnswerReader:
         read = list(self._read(stored, examples))
         measured = self.metrics.measured([(example, prediction) for _, example, prediction in read])
         for (row, example, prediction), measurements in zip(read, measured, strict=True):
-            new_row = prediction_row(
+            new_row = self.metrics.row(
                 self.task.task_type,
                 example,
                 prediction,
-                self.metrics.features(example, prediction, measurements),
-                samples="texts" in row,
+                measurements,
+                texts="texts" in row,
                 retrieved=row.get("retrieved", ()),
             )
-            yield with_role(with_remarks(new_row, measurements), row.get("seen"))
+            yield with_role(new_row, row.get("seen"))
 
     def _read(
         self, stored: Iterable[PredictionRow], examples: Iterable[Example]
@@ -213,10 +217,13 @@ class AnswerReader:
                 truncated=row["truncated"],
                 straddling=row.get("straddling", False),
             )
-            check_value(self.task, self.route, example, prediction)
+            for answer in prediction.samples or (prediction,):
+                check_value(self.task, self.route, example, answer)
             yield row, example, prediction
 
     def _prediction(self, row: PredictionRow, example: Example) -> Prediction:
+        if row.get("samples"):
+            return combine_samples([self._prediction(sample, example) for sample in sample_rows(row)])
         if not row.get("answers"):
             return self._heard(row, example)
         orders = [tuple(answer["order"]) for answer in row["answers"]]

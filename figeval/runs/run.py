@@ -40,7 +40,7 @@ from figeval.runs.lineage import line_of, lineage_record
 from figeval.runs.omissions import Omission
 from figeval.runs.plan import Plan, Planner, prepare, route_of
 from figeval.runs.resume import RowCounts, begin, resume, warnings_of_run
-from figeval.runs.score import Aggregator, MetricSet, TaskScorer, summarize
+from figeval.runs.score import Aggregator, MetricSet, TaskScorer
 from figeval.runs.selection_bias import (
     note,
     roles_of,
@@ -50,6 +50,7 @@ from figeval.runs.selection_bias import (
     with_role,
     withhold_intervals,
 )
+from figeval.runs.summary import summarize
 from figeval.spec import TaskSpec
 from figeval.task_types.given import GIVEN
 from figeval.types import Example
@@ -121,7 +122,7 @@ def carry_out(
             done = all(task.status == "done" and not task.counts.get("error") for task in record.tasks)
             record.status = "complete" if done else "incomplete"
             record.finished = provenance.now()
-            summarize(record, config.tasks, harness)
+            summarize(record, config.tasks, harness, folder.rows)
             folder.write(record)
             harness.manager.each("run_finished", lambda _: {"run": record.model_copy(deep=True)})
     return record, folder.path
@@ -256,7 +257,8 @@ class _Session:
                 self._score(plan, task)
                 task.status = "done"
                 self.folder.seal(task)
-                self.folder.forget_replies(plan.name)
+                if not task.counts.get("error"):  # the other samples of an example are not asked for again
+                    self.folder.forget_replies(plan.name)
         except (BudgetExhausted, NotFinished):  # the record says what was spent
             self._keep(task)
             raise

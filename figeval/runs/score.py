@@ -1,4 +1,4 @@
-"""Scores from stored rows: of a task, of its parts (languages, values of a column), and over several tasks.
+"""Scores from stored rows: of a task, and of its parts (languages, values of a column).
 
 Scores are always computed from the rows on disk, so those of a resumed run and of an uninterrupted one cannot differ.
 A `MetricSet` computes what a row stores for each metric, an `Aggregator` accumulates rows, and a `TaskScorer` writes
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from statistics import fmean
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -18,28 +19,32 @@ from typing import Any, TypeAlias
 from figeval.metrics.aggregation import GroupAggregator, MetricAggregator
 from figeval.metrics.catalogue import statistic_of
 from figeval.metrics.intervals import EXACT_EXPECTATION
-from figeval.metrics.statistic import Batched, Case, Collective, Family, Measured, Statistic
+from figeval.metrics.statistic import Batched, Case, Collective, Family, Measured, OfSamples, Statistic
 from figeval.plugins import foreign_code
-from figeval.records.predictions import PredictionRow, answers_of, tokens_of
+from figeval.records.predictions import (
+    PredictionRow,
+    RowForm,
+    answers_of,
+    parts_of,
+    prediction_row,
+    sample_rows,
+    tokens_of,
+    with_samples,
+)
 from figeval.records.schema import (
-    BaselineRecord,
     BreakdownRecord,
     ChoicesRecord,
     GroupRecord,
     LanguageRecord,
-    MacroRecord,
     Role,
-    RunRecord,
     ScoreRecord,
-    SpreadRecord,
     TaskRecord,
 )
-from figeval.runs.harness import Harness
 from figeval.runs.selection_bias import overlap, strongest, withheld
 from figeval.task_types.base import Metric
 from figeval.types import Example, Interval, Prediction, Score
 
-Measurements: TypeAlias = Mapping[str, Measured]  # of one example, by metric
+Measurements: TypeAlias = Sequence[Mapping[str, Measured]]  # of one example: by metric, for each of its samples
 
 
 class MetricSet:
@@ -64,6 +69,11 @@ class MetricSet:
 
     def measured(self, cases: Sequence[Case]) -> list[Measurements]:
         """Return, for each case, the measurements of the metrics that read many examples in one call."""
+        of_samples = [(example, sample) for example, whole in cases for sample in whole.samples or (whole,)]
+        measurements = iter(self._measured(of_samples))
+        return [list(islice(measurements, max(1, len(prediction.samples)))) for _, prediction in cases]
+
+    def _measured(self, cases: Sequence[Case]) -> list[dict[str, Measured]]:
         measurements: list[dict[str, Measured]] = [{} for _ in cases]
         for name, statistic in self.statistics.items():
             if not (cases and isinstance(statistic, Batched) and statistic.batch is not None):
@@ -75,10 +85,48 @@ class MetricSet:
             except BaseException as error:
                 error.add_note(f"metric {name!r}, {len(cases)} examples together")
                 raise
-        return [*measurements]
+        return measurements
+
+    def row(
+        self,
+        form: RowForm,
+        example: Example,
+        prediction: Prediction,
+        measured: Measurements = (),
+        *,
+        texts: bool = False,
+        retrieved: Sequence[str] = (),
+    ) -> PredictionRow:
+        """Return the row of one example; the metrics of several samples are means over those that have them.
+
+        Args:
+            form: type of the task.
+            example: the example.
+            prediction: its answer.
+            measured: its measurements, if `measured` was called.
+            texts: True to keep texts and all scores.
+            retrieved: ids of the examples that were added to the input.
+        """
+        measured = measured or [{}] * max(1, len(prediction.samples))
+        rows = [
+            prediction_row(form, example, answer, self.features(example, answer, measurements))
+            for answer, measurements in zip(prediction.samples or (prediction,), measured, strict=True)
+        ]
+        features = mean_metrics(rows) if prediction.samples else rows[0]["metrics"]
+        row = prediction_row(form, example, prediction, features, samples=texts, retrieved=retrieved)
+        row = with_samples(row, rows) if prediction.samples else row
+        row["metrics"] |= self.of_samples(example, row)
+        return with_remarks(row, measured)
+
+    def of_samples(self, example: Example, row: PredictionRow) -> dict[str, float]:
+        """Return the metrics that are computed from all samples of a row."""
+        example = self.as_read(example)
+        statistics = {name: each for name, each in self.statistics.items() if isinstance(each, OfSamples)}
+        values = {name: statistic.of_row(example, row) for name, statistic in statistics.items()}
+        return {name: value for name, value in values.items() if value is not None}
 
     def features(
-        self, example: Example, prediction: Prediction, measured: Measurements = MappingProxyType({})
+        self, example: Example, prediction: Prediction, measured: Mapping[str, Measured] = MappingProxyType({})
     ) -> dict[str, float | list[float]]:
         """Return what a row stores per metric: the value of a mean, or the features of another statistic.
 
@@ -122,13 +170,28 @@ class MetricSet:
     def related(
         self, rows: Sequence[PredictionRow], settings: Mapping[str, Any], *, pooled: bool = False
     ) -> list[PredictionRow]:
-        """Return the rows with the features of metrics that depend on the other rows.
+        """Return the rows with the features of metrics that depend on the other rows, or on the same sample of them.
 
         Args:
             rows: all rows of the task, or with `pooled` a part of them.
             settings: settings of the task's record.
             pooled: True to compute only the metrics that describe the given rows as a whole.
         """
+        samples = [sample_rows(row) for row in rows]
+        if not any("samples" in row for row in rows):
+            return self._related(rows, settings, pooled=pooled)
+        columns = [
+            self._related([of_row[index % len(of_row)] for of_row in samples], settings, pooled=pooled)
+            for index in range(max(map(len, samples)))
+        ]
+        return [
+            with_samples({**row, "metrics": row["metrics"] | mean_metrics(new)}, new) if "samples" in row else new[0]
+            for row, new in zip(rows, map(list, zip(*columns, strict=True)), strict=True)
+        ]
+
+    def _related(
+        self, rows: Sequence[PredictionRow], settings: Mapping[str, Any], *, pooled: bool
+    ) -> list[PredictionRow]:
         families: dict[Family, list[str]] = defaultdict(list)
         for name, statistic in self.statistics.items():
             if isinstance(statistic, Collective) and statistic.family is not None and (statistic.pooled or not pooled):
@@ -150,9 +213,24 @@ class MetricSet:
         return [{**row, "metrics": row_metrics} for row, row_metrics in zip(rows, metrics, strict=True)]
 
 
+def mean_metrics(rows: Sequence[PredictionRow]) -> dict[str, float | list[float]]:
+    """Return the mean of each metric over the rows that have it, element by element where it consists of several."""
+    values: dict[str, list[float | list[float]]] = defaultdict(list)
+    for row in rows:
+        for name, value in row["metrics"].items():
+            values[name].append(value)
+    means: dict[str, float | list[float]] = {}
+    for name, column in values.items():
+        lists = [value for value in column if isinstance(value, list)]
+        numbers = [value for value in column if not isinstance(value, list)]
+        means[name] = [fmean(elements) for elements in zip(*lists, strict=True)] if lists else fmean(numbers)
+    return means
+
+
 def with_remarks(row: PredictionRow, measured: Measurements) -> PredictionRow:
     """Return the row with the metrics' remarks on its example, each one once."""
-    remarks = list(dict.fromkeys(remark for measurement in measured.values() for remark in measurement.remarks))
+    measurements = (measurement for by_metric in measured for measurement in by_metric.values())
+    remarks = list(dict.fromkeys(remark for measurement in measurements for remark in measurement.remarks))
     return {**row, "remarks": remarks} if remarks else row
 
 
@@ -199,7 +277,7 @@ class Aggregator:
         self.counts["truncated_inputs"] += row["truncated"]
         self.counts["straddling"] += row.get("straddling", False)
         self.counts.update(row.get("remarks", ()))
-        self.counts["spans_unanswered"] += sum(part["status"] != "ok" for part in row.get("parts", ()))
+        self.counts["spans_unanswered"] += sum(part["status"] != "ok" for part in parts_of(row))
         self.has_option_kinds |= bool((choice := row.get("choice")) and choice["kinds"])
         role: Role | None = row.get("seen")
         for name, stored in row["metrics"].items():
@@ -394,93 +472,3 @@ class TaskScorer:
             for row in self.metrics.related(part, self.settings, pooled=True):
                 aggregators[value].add(row)
         return aggregators
-
-
-# ---- several tasks ---------------------------------------------------------------------------------------------------
-
-
-def summarize(record: RunRecord, suites: Iterable[str], harness: Harness) -> None:
-    """Write floors, macro means of suites and the spread over prompts into the record of a run."""
-    for probe in record.tasks:
-        if probe.is_floor and probe.status == "done":
-            add_floor(next(task for task in record.tasks if task.task == probe.of), probe)
-    record.macro = [macro for name in suites for macro in macro_means(name, record, harness)]
-    record.spreads = list(spreads(record))
-
-
-def add_floor(task: TaskRecord, probe: TaskRecord) -> None:
-    """Add the scores of a probe to the baselines of its task, including those by language and on unseen examples.
-
-    The baselines of the probe itself, i.e. the scores of a model that was trained on the probe, are added as well.
-    """
-    from figeval.records.training import name_of
-
-    replaced = (str(probe.variant), name_of(str(probe.variant)))
-
-    def merge_baselines(
-        baselines: Iterable[BaselineRecord], scores: list[ScoreRecord], trained: Iterable[BaselineRecord]
-    ) -> list[BaselineRecord]:
-        other_baselines = [record for record in baselines if record.baseline not in replaced]
-        return [*other_baselines, BaselineRecord(baseline=replaced[0], scores=scores), *trained]
-
-    task.baselines = merge_baselines(task.baselines, probe.scores, probe.baselines)
-    for language, probe_language in zip(task.languages, probe.languages, strict=False):
-        language.baselines = merge_baselines(language.baselines, probe_language.scores, probe_language.baselines)
-    if task.overlap is not None and task.overlap.scores and probe.overlap is not None:
-        task.overlap.baselines = merge_baselines(task.overlap.baselines, probe.overlap.scores, probe.overlap.baselines)
-
-
-def macro_means(suite: str, record: RunRecord, harness: Harness) -> list[MacroRecord]:
-    """Return the macro means of a suite for the metrics that all of its tasks share, without prompts and probes.
-
-    The list is empty if the suite declares no macro mean or has several task types: a mean of the accuracies among 250
-    candidates and among 5 options would be meaningless.
-    """
-    if suite not in harness.catalogue.suites or not harness.catalogue.suites.get(suite).macro_mean:
-        return []
-    names = {task.name for task in harness.catalogue.expand([suite])}
-    tasks = [task for task in record.tasks if task.task in names]
-    if len({task.task_type for task in tasks}) != 1:
-        return []
-    columns = [{score.metric: score.value for score in task.scores} for task in tasks]
-    shared = [metric for metric in (columns[0] if columns else ()) if all(metric in column for column in columns)]
-    means = []
-    for metric in shared:
-        values = [column[metric] for column in columns]
-        numbers = [value for value in values if value is not None]
-        mean = fmean(numbers) if len(numbers) == len(values) else None
-        seen = strongest(score.seen for task in tasks for score in task.scores if score.metric == metric)
-        means.append(MacroRecord(suite=suite, metric=metric, value=mean, tasks=len(values), seen=seen))
-    return means
-
-
-def spreads(record: RunRecord) -> Iterator[SpreadRecord]:
-    """Yield, per task or contrast and metric, the lowest, highest and mean value over prompts, if it has several."""
-    probes = {task.variant for task in record.tasks if task.kind == "probe"}
-    scores_by_prompt = [(task.of or task.task, task.variant, task.scores) for task in record.tasks]
-    scores_by_prompt += [
-        (f"{contrast.suite}:{contrast.contrast}", contrast.variant, contrast.scores) for contrast in record.contrasts
-    ]
-    prompts: dict[tuple[str, str], dict[str, float]] = {}
-    seen: dict[tuple[str, str], Role | None] = {}
-    for name, variant, scores in scores_by_prompt:
-        for score in scores if variant not in probes else ():
-            if score.value is not None:
-                key = (name, score.metric)
-                prompts.setdefault(key, {})[variant or "default"] = score.value
-                seen[key] = strongest((score.seen, seen.get(key)))
-    for (name, metric), values in prompts.items():
-        if len(values) > 1:
-            low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
-            yield SpreadRecord(
-                task=name,
-                metric=metric,
-                prompts=len(values),
-                mean=fmean(values.values()),
-                lowest=values[low],
-                lowest_prompt=low,
-                highest=values[high],
-                highest_prompt=high,
-                range=values[high] - values[low],
-                seen=seen[name, metric],
-            )

@@ -10,6 +10,7 @@ from figeval.config import RunConfig
 from figeval.errors import TaskError
 from figeval.language.words import notion_of, primary
 from figeval.metrics.catalogue import Metrics, make_metric, statistic_of
+from figeval.metrics.samples import sample_metrics
 from figeval.runs.harness import Harness
 from figeval.spec import TaskSpec
 from figeval.spec.tasks import ENGLISH
@@ -18,13 +19,15 @@ from figeval.task_types.routes import Route
 
 
 def metrics_of(task: TaskSpec, route: Route, config: RunConfig, harness: Harness) -> tuple[Metric, ...]:
-    """Return the metrics of the task, of --metrics (if they apply to the task) and of the route, ready to compute.
+    """Return the metrics of the task, of --metrics (if they apply to the task), of the route and of several samples.
 
     Raises:
         FigevalError: a metric does not exist, does not apply, or cannot be made from its argument.
     """
     requested = [name for name in config.metrics if applies(name, task, harness.metrics)]
     names = list(dict.fromkeys((*task.metrics, *requested, *route.metrics)))
+    if config.samples > 1:
+        names += sample_metrics(names, config.samples, writes_texts=bool(task.task_type.written_routes))
     return tuple(
         make_metric(metric, task.labels, harness.metric_models.context(metric, task, config.device))
         if metric.argument

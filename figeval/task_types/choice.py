@@ -150,8 +150,13 @@ def shares(example: ChoiceExample, answers: Sequence[Prediction]) -> list[float]
 def choice_probabilities(example: ChoiceExample, prediction: Prediction) -> list[float]:
     """Return the probability with which each option was chosen; empty without an answer.
 
-    If options were shown in several orders, it is the mean over the orders. For the right option, it equals `acc`.
+    If options were shown in several orders, it is the mean over the orders, and of those the mean over the samples that
+    have an answer. For the right option, it equals `acc`.
     """
+    if prediction.samples:
+        by_sample = (choice_probabilities(example, sample) for sample in prediction.samples)
+        of_samples = [probabilities for probabilities in by_sample if probabilities]
+        return [sum(column) / len(of_samples) for column in zip(*of_samples, strict=True)]
     return [] if prediction.status in WITHOUT_REPLY else shares(example, prediction.answers or (prediction,))
 
 

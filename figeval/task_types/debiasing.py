@@ -106,16 +106,22 @@ def from_orders(
 
 def together(dialogues: Sequence[Dialogue]) -> Generator[Sequence[Request], Sequence[Any], list[Prediction]]:
     """Run several dialogues as one, joining their rounds."""
-    pending = {index: next(dialogue) for index, dialogue in enumerate(dialogues)}
+    pending: dict[int, Sequence[Request]] = {}
     ended: dict[int, Prediction] = {}
+
+    def advance(index: int, outputs: Sequence[Any] | None) -> None:
+        try:
+            pending[index] = next(dialogues[index]) if outputs is None else dialogues[index].send(outputs)
+        except StopIteration as stop:
+            pending.pop(index, None)
+            ended[index] = stop.value
+
+    for index in range(len(dialogues)):
+        advance(index, None)
     while pending:
         outputs = iter((yield [request for requests in pending.values() for request in requests]))
         for index, requests in list(pending.items()):
-            try:
-                pending[index] = dialogues[index].send(list(islice(outputs, len(requests))))
-            except StopIteration as stop:
-                del pending[index]
-                ended[index] = stop.value
+            advance(index, list(islice(outputs, len(requests))))
     return [ended[index] for index in range(len(dialogues))]
 
 

@@ -55,7 +55,7 @@ DOT = "dot"  # not a request: vectors of `embed` are to be compared by their dot
 TAKEN = frozenset(  # names that figeval itself writes among the settings of a task's record
     (
         *("calibration", "chat_template", "decision", "labels", "languages", "max_new_tokens", "metric_arguments"),
-        *("metrics", "num_fewshot", "orders", "constrain", "reasoning", "segmenter"),
+        *("metrics", "num_fewshot", "orders", "constrain", "reasoning", "samples", "segmenter"),
         *("prompt_fields", "routes", "seed", "shots", "signatures", "split", "stop", "system_instruction", "tasks"),
         *("verbalizer", "vocabulary"),
     )

@@ -44,6 +44,11 @@ class ApiModel:
         self.session = ApiSession(width=settings.max_concurrent, narrowest=settings.max_concurrent)
         self.min_batch_size = REQUESTS_PER_WORKER * settings.max_concurrent
 
+    @property
+    def do_sample(self) -> bool:
+        """True if the same question may get different answers."""
+        return self.settings.may_vary
+
     def generate(self, requests: Sequence[Prompt]) -> list[Reply]:
         """Return one reply per conversation.
 
@@ -131,7 +136,7 @@ class ApiModel:
     def call(self, request: Prompt, thinking: Reasoning | None = None) -> ApiCall:
         """Encode a request as it is sent, with its key and likely usage."""
         body = json.dumps(self.dialect.body(request, thinking), separators=(",", ":")).encode("ascii")
-        key = key_of(self.client.url, self.client.served_models(), body, self.settings)
+        key = key_of(self.client.url, self.client.served_models(), body, self.settings, request.sample)
         guess = estimate_usage(request, self.settings.room(request, thinking))
         return ApiCall(key, body, guess, size_of(request), len(request.messages))
 

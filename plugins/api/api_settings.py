@@ -6,6 +6,7 @@ with the key.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Mapping
@@ -135,6 +136,18 @@ class ApiSettings:
     def sampled(self) -> bool:
         """True if the same question may get different answers."""
         return self.temperature != 0
+
+    @property
+    def may_vary(self) -> bool:
+        """True if answers are sampled, as those of most models that think are at any temperature."""
+        return self.sampled or (self.thinking is not None and self.thinking.on)
+
+    def seed_of(self, prompt: Prompt) -> int | None:
+        """Return the seed to send with a prompt, another one for each of its samples; None if it is not sampled."""
+        if not self.sampled or self.seed is None or not prompt.sample:
+            return self.seed if self.sampled else None
+        digest = hashlib.sha256(f"{self.seed} {prompt.sample}".encode()).digest()
+        return int.from_bytes(digest[:4]) >> 1  # servers accept 31 bits
 
     @property
     def decoding(self) -> dict[str, float]:

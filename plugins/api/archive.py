@@ -145,15 +145,15 @@ def archive_file() -> Path:
     return home() / "api_memo" / "answers.sqlite3"
 
 
-def key_of(url: str, served_models: str, body: bytes, settings: ApiSettings) -> str:
+def key_of(url: str, served_models: str, body: bytes, settings: ApiSettings, sample: int = 0) -> str:
     """Return a sha256 of the address, the models that its server lists, and the request without its key.
 
     The request includes model, conversation and decoding options. If answers are sampled, the seed is part of the key,
-    so that another seed gets another sample.
+    so that another seed gets another sample, and so is the number of the sample after the first one.
     """
-    thinks = settings.thinking is not None and settings.thinking.on  # most such models are sampled at any temperature
-    sample = settings.seed if settings.sampled or thinks else None
-    return hashlib.sha256(json.dumps([url, served_models, body.decode("ascii"), sample]).encode()).hexdigest()
+    seed = settings.seed if settings.may_vary else None
+    parts = [url, served_models, body.decode("ascii"), seed, *([sample] if sample else [])]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def pack(reply: Reply) -> str:

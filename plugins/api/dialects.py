@@ -88,7 +88,7 @@ class OpenAI:
         optional: JSON = {
             # Within thoughts, a stop text would end the answer before it begins; it is applied here instead.
             "stop": list(prompt.stop[:MAX_STOPS]) if settings.send_stop and not thinks else [],
-            "seed": settings.seed if settings.sampled else None,  # some servers reject it
+            "seed": settings.seed_of(prompt),  # some servers reject it
         }
         return {
             "model": settings.model,
@@ -221,7 +221,7 @@ class PublicDialect:
             max_tokens=settings.room(prompt, thinking),
             temperature=settings.temperature,
             top_p=settings.top_p,
-            seed=settings.seed if settings.sampled else None,
+            seed=settings.seed_of(prompt),
         )
         return {**self.api.body(prompt, options), **settings.extra_body}
 

@@ -172,6 +172,11 @@ class ServedModel:
         texts = [str(self.tokenizer.decode([word])) for word in words]
         return [None if UNDECODABLE in text else text for text in texts]
 
+    @property
+    def do_sample(self) -> bool:
+        """True if the same question may get different answers."""
+        return self.api.do_sample
+
     def _generate(self, requests: Sequence[Prompt]) -> list[Reply]:
         return self.api.generate(requests)
 

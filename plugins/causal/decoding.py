@@ -119,9 +119,9 @@ class Decoding:
     sampling: Sampling | None = None
     ignores_config: bool = False
 
-    def draws(self, prompt: Sequence[int]) -> Draws | None:
-        """Return the draws of the text after a prompt; None for the likeliest tokens."""
-        return None if self.sampling is None else self.sampling.draws(prompt)
+    def draws(self, prompt: Sequence[int], sample: int = 0) -> Draws | None:
+        """Return the draws of one of several texts after a prompt; None for the likeliest tokens."""
+        return None if self.sampling is None else self.sampling.draws(prompt, sample)
 
     def record(self, dtype: str, device: str) -> JSON:
         """Return what a record says about the sampling of texts; `warnings` are lines below a table.

@@ -149,7 +149,7 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         rows, truncated = self.prompting.rows(requests, lm, lm.max_length, lm.final)
         for row, request in zip(rows, requests, strict=True):
             row.format = None if request.answer is None else self.grammars.of(request.answer)
-            row.draws = self.decoding.draws(row.prompt)
+            row.draws = self.decoding.draws(row.prompt, request.sample)
         return OutputStream(len(requests), self._stream_replies(rows, truncated))
 
     def _stream_replies(self, rows: Sequence[Row], truncated: Set[int]) -> Iterator[Part[Reply]]:
@@ -159,6 +159,11 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         for row in self.network.write(rows):
             index = indexes[id(row)]
             yield Part([index], [row.reply], truncated & {index})
+
+    @property
+    def do_sample(self) -> bool:
+        """True if texts are sampled."""
+        return self.decoding.sampling is not None
 
     @property
     def constrains_answers(self) -> bool:

@@ -36,7 +36,7 @@ from ..torch_models.settings import Configured, positive
 from ..torch_models.tokens import IDS, Tokens, bare_ids, pad, padding_of, tokenize
 from .decoding import Decoding, WritingSettings, decoding_of, refuse_beams
 from .engine.bodies import cache_bytes_per_token
-from .generation.sampling import DrawProcessor
+from .generation.sampling import DrawProcessor, Draws
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -213,6 +213,11 @@ class WriterModel(Neural[WriterSettings, WriterNetwork]):
         self.beams = 1 if decoding.sampling is not None else setup.settings.num_beams or NUM_BEAMS
         self.budget = TokenBudget.for_writing(setup.device.partition(":")[0], setup.settings.rows)
 
+    @property
+    def do_sample(self) -> bool:
+        """True if texts are sampled."""
+        return self.decoding.sampling is not None
+
     def write(self, requests: Sequence[Inputs]) -> OutputStream[Reply]:
         """Return the texts, batch by batch; one without an end is a reply that was cut off.
 
@@ -225,8 +230,8 @@ class WriterModel(Neural[WriterSettings, WriterNetwork]):
         decoding = self._decoding(network, room)
 
         def forward(rows: list[int]) -> list[Reply]:
-            prompts = [tokens.fields[IDS][row] for row in rows]
-            return self._generate(network, network.batch(tokens, rows, self.setup.device), decoding, prompts)
+            draws = [self.decoding.draws(tokens.fields[IDS][row], requests[row].sample) for row in rows]
+            return self._generate(network, network.batch(tokens, rows, self.setup.device), decoding, draws)
 
         costs = [self.beams * (length + room) for length in tokens.lengths]
         batches = finished_batches(costs, forward, self.budget)
@@ -238,7 +243,7 @@ class WriterModel(Neural[WriterSettings, WriterNetwork]):
         network: WriterNetwork,
         batch: dict[str, Tensor],
         decoding: GenerationConfig,
-        prompts: Sequence[Sequence[int]],
+        draws: Sequence[Draws | None],
     ) -> list[Reply]:
         import torch
         from transformers import LogitsProcessorList
@@ -246,7 +251,7 @@ class WriterModel(Neural[WriterSettings, WriterNetwork]):
         prompt_length = batch[IDS].shape[1] if network.causal else 1
         processors = LogitsProcessorList()
         if self.decoding.sampling is not None:
-            processors.append(DrawProcessor([self.decoding.draws(prompt) for prompt in prompts], prompt_length))
+            processors.append(DrawProcessor(draws, prompt_length))
         with torch.inference_mode(), suppress_logging():
             output_ids = network.model.generate(**batch, generation_config=decoding, logits_processor=processors)
         return [self._reply(network.tokenizer, ids) for ids in output_ids[:, prompt_length:].tolist()]

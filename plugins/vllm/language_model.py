@@ -53,6 +53,11 @@ class VllmLanguageModel(VllmModel):
         if settings.apply_chat_template:
             self.chat = self._chat  # defined only if it is wanted
 
+    @property
+    def do_sample(self) -> bool:
+        """True if texts are sampled."""
+        return self.decoding.sampling is not None
+
     @cached_property
     def texts(self) -> CausalTokenizer:
         """Tokenizer with the rules of `causal`."""
@@ -113,8 +118,8 @@ class VllmLanguageModel(VllmModel):
         final = final_tokens(self.engine.generation.get("eos_token_id"), self.tokenizer)
         rows, truncated = self.prompting.rows(requests, self.texts, self.engine.limit, final)
         self.wrote = True
-        for row in rows:
-            row.draws = self.decoding.draws(row.prompt)
+        for row, request in zip(rows, requests, strict=True):
+            row.draws = self.decoding.draws(row.prompt, request.sample)
         return OutputStream(
             len(requests), self._stream_replies(rows, [request.answer for request in requests], truncated)
         )

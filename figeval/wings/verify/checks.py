@@ -26,7 +26,7 @@ DESCRIPTION = {  # fields of a task that say what was asked, and how
 }
 WORDING = {"route", "settings", "words", "legend", "warnings", "tokens"}  # other versions of figeval may differ there
 MAX_DETAIL_CHARS = 900
-SUMMARY = {"macro", "contrasts", "spreads"}
+SUMMARY = {"macro", "contrasts", "spreads", "variances"}
 OF_THE_TASKS = {"tasks", "identity"}  # fields of a run that are compared apart from the others
 
 
