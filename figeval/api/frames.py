@@ -45,7 +45,11 @@ MACRO = {
 }
 VARIANCES = {
     **ABOUT_RUN,
-    "task": "string", "metric": "string", "samples": "Int64", "prompts": "Int64", "items": "Int64",
+    "task": "string",
+    "metric": "string",
+    "samples": "Int64",
+    "prompts": "Int64",
+    "items": "Int64",
     **dict.fromkeys(("mean", "low", "high", "stderr"), "float64"),
     "interval": "string",
     **dict.fromkeys(("sampling", "interaction", "between_items", "between_clusters", "between_prompts"), "float64"),

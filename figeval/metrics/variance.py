@@ -56,7 +56,7 @@ def split_variance(cells: Sequence[Sequence[Sequence[float]]], clusters: Sequenc
     """Return the components of the variance of `cells[item][prompt][sample]`; every item has every prompt.
 
     The interval of the mean is that of a modified large sample (Burdick and Graybill 1992, Confidence Intervals on
-    Variance Components, section 3.3): the part of the prompts has the quantile of Student's t with as many degrees of
+    Variance Components): the part of the prompts has the quantile of Student's t with as many degrees of
     freedom as prompts less one, and the part of the items has that of a clustered mean.
 
     Args:
@@ -71,20 +71,21 @@ def split_variance(cells: Sequence[Sequence[Sequence[float]]], clusters: Sequenc
     sampling = None if per_sample is None else per_sample * float(np.mean([1 / len(v) for item in cells for v in item]))
     of_clusters, of_items = _between_items(spread, sampling if of_cell is None else of_cell / n_prompts)
     prompts = None if of_prompt is None or of_cell is None else max(0.0, (of_prompt - of_cell) / n_items)
-    variance = spread.stderr**2 + (prompts or 0.0) / n_prompts if spread.clusters > 1 else math.nan
-    share = None if sampling is None or not variance > 0 else min(1.0, sampling / means.size / variance)
+    interaction = None if of_cell is None or sampling is None else max(0.0, of_cell - sampling)
+    rest = (interaction or 0.0) / means.size + (of_items or 0.0) / n_items + (prompts or 0.0) / n_prompts
+    rest += (of_clusters or 0.0) * spread.squared_sizes / n_items**2
+    total = rest + (sampling or 0.0) / means.size
+    is_split = sampling is not None and of_items is not None and total > 0
     return VarianceSplit(
         mean=float(means.mean()),
         sampling=per_sample,
-        interaction=None if of_cell is None or sampling is None else max(0.0, of_cell - sampling),
+        interaction=interaction,
         items=of_items,
         clusters=of_clusters,
         prompts=prompts,
         interval=_interval(float(means.mean()), spread, n_prompts, of_prompt or 0.0, of_cell or 0.0),
-        sampling_share=share,
-        enough_samples=None
-        if share is None or per_sample is None
-        else _enough(per_sample / means.size, variance, share),
+        sampling_share=1 - rest / total if is_split else None,
+        enough_samples=_enough((per_sample or 0.0) / means.size, rest) if is_split else None,
     )
 
 
@@ -123,22 +124,22 @@ def _interval(mean: float, spread: Spread, n_prompts: int, of_prompt: float, of_
     """Return the interval of the mean; the mean squares are those of prompts and of the interaction."""
     if spread.clusters < 2:
         return Interval(reason=TOO_FEW)
-    n, several = spread.n * n_prompts, n_prompts > 1
-    of_prompts, of_items = of_prompt / n, max(0.0, spread.stderr**2 - of_cell / n)
-    quantile = t_quantile(n_prompts - 1) if several else 0.0
-    margin = math.sqrt(t_quantile(spread.freedom) ** 2 * of_items + quantile**2 * of_prompts)
+    n, several, of_rows = spread.n * n_prompts, n_prompts > 1, spread.stderr**2
+    of_prompts, of_items = of_prompt / n, max(0.0, of_rows - of_cell / n)
+    quantile, prompt_quantile = t_quantile(spread.freedom), t_quantile(n_prompts - 1) if several else 0.0
+    # Prompts that happen to agree make the interval no narrower than that of other items with the same prompts.
+    margin = math.sqrt(max(quantile**2 * of_rows, quantile**2 * of_items + prompt_quantile**2 * of_prompts))
     reliable = spread.effective_clusters >= FEW_CLUSTERS
     method = f"t over {'prompts and ' if several else ''}{'items' if spread.independent else 'clusters'}"
-    stderr = math.sqrt(of_items + of_prompts)
+    stderr = math.sqrt(max(of_rows, of_items + of_prompts))
     return Interval(method, mean - margin, mean + margin, stderr, reliable=reliable)
 
 
-def _enough(of_one: float, variance: float, share: float) -> int | None:
-    """Return the number of samples whose part of the variance is small; None if nothing but sampling varies.
+def _enough(of_one: float, rest: float) -> int | None:
+    """Return the number of samples whose part of the variance of the mean is small; None if nothing else varies.
 
-    `of_one` is the variance of the mean that is due to sampling with a single sample of each answer.
+    `of_one` is the part of sampling with a single sample of each answer, and `rest` the part of everything else.
     """
-    rest = variance * (1 - share)
     if rest <= 0:
         return None
     return max(1, math.ceil(of_one * (1 - SMALL_SHARE) / (SMALL_SHARE * rest) - ROUNDING_ERROR))

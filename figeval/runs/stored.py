@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -19,7 +19,7 @@ from figeval.metrics.catalogue import Metrics, statistic_of
 from figeval.metrics.intervals import Bounds
 from figeval.metrics.statistic import Statistic
 from figeval.plugins import PluginManager
-from figeval.records.predictions import PredictionRow
+from figeval.records.predictions import PredictionRow, sample_rows
 from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, BreakdownRecord, RunRecord, TaskRecord
 from figeval.records.sweep import run_or_mean
@@ -200,6 +200,8 @@ class StoredAnswer:
         reference: the right answers: texts if the user asked for them, otherwise labels, indexes or spans.
         answer: the model's answer in the same form, or what it wrote; empty if it gave none.
         fields: all fields of the example by name, as JSON values; spans are [start, end].
+        samples: each sample as an answer of its own, if the model was asked for several; `row` is then that of the most
+            frequent one, with means of the metrics.
     """
 
     row: PredictionRow
@@ -208,6 +210,7 @@ class StoredAnswer:
     reference: tuple[str, ...] = ()
     answer: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict)
+    samples: tuple[StoredAnswer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,14 +255,11 @@ class StoredRun:
         examples = self._examples(task)
         for stored in self.folder.rows(task.task):
             row: Any = {name: value for name, value in stored.items() if name != "texts"}
-            if examples is None:
-                yield StoredAnswer(
-                    row=row, reference=tuple(map(_show_value, _right_answers(row))), answer=_show_value(row["pred"])
-                )
-                continue
-            if row["id"] not in examples:
+            if examples is not None and row["id"] not in examples:
                 raise RecordError(f"there is no example {one_line(row['id'], 80)!r} in {task.task}; run the task again")
-            yield _with_texts(row, examples[row["id"]])
+            example = None if examples is None else examples[row["id"]]
+            samples = sample_rows(row) if "samples" in row else ()
+            yield replace(_answer(row, example), samples=tuple(_answer(sample, example) for sample in samples))
 
     def _examples(self, task: TaskRecord) -> dict[str, Example] | None:
         if not self.has_texts:
@@ -270,6 +270,13 @@ class StoredRun:
 
 def _field_names(example: Example) -> list[str]:
     return [column.name for column in fields(example) if column.name not in HIDDEN_FIELDS]
+
+
+def _answer(row: PredictionRow, example: Example | None) -> StoredAnswer:
+    if example is not None:
+        return _with_texts(row, example)
+    reference = tuple(map(_show_value, _right_answers(row)))
+    return StoredAnswer(row=row, reference=reference, answer=_show_value(row["pred"]))
 
 
 def _with_texts(row: PredictionRow, example: Example) -> StoredAnswer:

@@ -199,7 +199,8 @@ def _instances(run: RunRecord, stored: StoredRun, evaluation: str) -> Iterator[d
 def _instance(task: TaskRecord, answer: StoredAnswer, value: float) -> dict[str, Any]:
     row = answer.row
     accuracy = row["metrics"].get("acc", value)
-    raw = row.get("raw")
+    samples = answer.samples or (answer,)
+    replies = [sample.answer if (raw := sample.row.get("raw")) is None else raw for sample in samples]
     digest = hashlib.sha256("\n".join((answer.input, *answer.reference)).encode("utf-8", "replace"))
     return {
         "sample_id": row["id"],
@@ -210,7 +211,7 @@ def _instance(task: TaskRecord, answer: StoredAnswer, value: float) -> dict[str,
             "reference": list(answer.reference),
             "choices": list(answer.options) or None,
         },
-        "output": {"raw": [answer.answer if raw is None else raw]},
+        "output": {"raw": replies},
         "messages": None,
         "answer_attribution": [
             {

@@ -52,6 +52,12 @@ def _identity(run: RunRecord, task: TaskRecord) -> str:
 def _log(
     run: RunRecord, task: TaskRecord, answers: Sequence[StoredAnswer], entries: Sequence[ScoreEntry]
 ) -> dict[str, Any]:
+    epochs = task.settings.get("samples", 1)
+    samples = [
+        _sample(run, sample, epoch)
+        for answer in answers
+        for epoch, sample in enumerate(answer.samples or (answer,), start=1)
+    ]
     log = {
         "version": VERSION,
         "status": STATUS[task.status],
@@ -62,8 +68,8 @@ def _log(
             "config": _generation(run),
         },
         "results": {
-            "total_samples": task.n,
-            "completed_samples": len(answers) if task.predictions else task.n,
+            "total_samples": task.n * epochs,
+            "completed_samples": len(samples) if task.predictions else task.n,
             "scores": [_score(task, metric_score) for metric_score in entries],
         },
         "stats": {
@@ -71,7 +77,7 @@ def _log(
             "completed_at": parse_time(run, run.finished or run.started).isoformat(),
             "model_usage": {},
         },
-        "samples": [_sample(run, answer) for answer in answers],
+        "samples": samples,
     }
     if task.error and task.error.strip():
         lines = task.error.strip().splitlines()
@@ -99,7 +105,7 @@ def _spec(run: RunRecord, task: TaskRecord, answers: Sequence[StoredAnswer]) -> 
         "model": f"figeval/{run.model.name}",
         "model_args": run.model.options,
         "model_generate_config": _generation(run),
-        "config": {"epochs": 1, **({"limit": task.n} if task.n < task.available else {})},
+        "config": {"epochs": task.settings.get("samples", 1), **({"limit": task.n} if task.n < task.available else {})},
         "packages": {name: str(version) for name, version in (run.provenance.get("packages") or {}).items() if version},
         "metadata": {
             "task_type": task.task_type,
@@ -149,8 +155,8 @@ def _details(score: ScoreRecord) -> dict[str, Any]:
     return {name: value for name in names if (value := stored[name]) is not None}
 
 
-def _sample(run: RunRecord, answer: StoredAnswer) -> dict[str, Any]:
-    """Return one sample; without texts, the target is a label, an index or a span."""
+def _sample(run: RunRecord, answer: StoredAnswer, epoch: int) -> dict[str, Any]:
+    """Return one sample, numbered by its epoch; without texts, the target is a label, an index or a span."""
     row: Mapping[str, Any] = answer.row
     raw = row.get("raw")
     text = answer.answer if raw is None else raw
@@ -159,7 +165,7 @@ def _sample(run: RunRecord, answer: StoredAnswer) -> dict[str, Any]:
     fields = ("status", "tied", "truncated", "scores", "top", "cluster", "group", "language", "meta", "seen")
     sample: dict[str, Any] = {
         "id": row["id"],
-        "epoch": 1,
+        "epoch": epoch,
         "input": answer.input,
         "choices": list(answer.options) or None,
         "target": list(answer.reference) if len(answer.reference) != 1 else answer.reference[0],

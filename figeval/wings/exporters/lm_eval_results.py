@@ -177,14 +177,14 @@ def _samples(task: TaskRecord, stored: StoredRun) -> Iterator[dict[str, Any]]:
 def _sample(number: int, answer: StoredAnswer) -> dict[str, Any]:
     """Return one line. Without texts, `doc` has only the columns of the example, and prompts are never stored.
 
-    `resps` are the text that the model wrote, or the score of each option.
+    `resps` are the texts that the model wrote, one for each sample, or the score of each option.
     """
     row = answer.row
     means = {name: value for name, value in row["metrics"].items() if isinstance(value, float | int)}
     doc = dict(answer.fields) or {"id": row["id"], "meta": row["meta"]}
     target = "; ".join(answer.reference)
-    raw = row.get("raw")
-    responses = [[raw]] if raw is not None else [[str(score)] for score in row.get("scores", ())]
+    raw = [sample.row.get("raw") for sample in answer.samples or (answer,)]
+    responses = [raw] if any(text is not None for text in raw) else [[str(score)] for score in row.get("scores", ())]
     reserved_names = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
     return {
         "doc_id": number,

@@ -14,6 +14,7 @@ from figeval import JSON, Column, FigevalError, RunRecord, Table, TaskRecord
 from figeval.io.text import clean_json, one_line, shown_json, valid
 from figeval.records.conditions import describe_conditions
 from figeval.records.notes import notes
+from figeval.records.variance import VarianceRecord
 
 COLUMNS: tuple[Column[JSON], ...] = (
     *map(Column, ("run", "started", "kind", "model", "backend", "task")),
@@ -25,6 +26,10 @@ COLUMNS: tuple[Column[JSON], ...] = (
     Column("interval"),
     Column("higher_is_better", "bool"),
     *map(Column, ("seen", "examples_sha256", "sample_sha256", "remark", "conditions", "only_label", "notes")),
+)
+VARIANCE = (
+    *("sampling", "interaction", "between_items", "between_clusters", "between_prompts"),
+    *("sampling_share", "enough_samples"),
 )
 
 
@@ -68,7 +73,8 @@ def _rows(runs: Sequence[RunRecord]) -> Iterator[JSON]:
     `kind` is model, baseline, contrast or macro mean, or prompt or probe for variants of a task. If the model has seen
     some of the examples, as `seen` says, the scores on the others follow, with "(remaining)" after their kind. For a
     task in several languages, the rows of each language have its name there, and those without one are means. Rows of
-    kind "options (…)" give the kinds of options that were chosen.
+    kind "options (…)" give the kinds of options that were chosen. Rows of kind "variance (…)" give the components of
+    the variance of sampled answers, and those of kind "mean over prompts" an interval that is about other prompts, too.
 
     `remark` is a note that belongs to every score of a metric made from an argument. `conditions` are those of the
     model's prompts, e.g. augmented inputs; they do not concern the baselines. `only_label` is the right answer of every
@@ -86,6 +92,8 @@ def _rows(runs: Sequence[RunRecord]) -> Iterator[JSON]:
             for baseline in contrast.baselines:
                 row = columns | _baseline_columns(baseline.baseline)
                 yield from ({**row, **score.model_dump()} for score in baseline.scores)
+        for variance in run.variances:
+            yield from _variance_rows({**about, "status": run.status}, variance)
         for macro in run.macro:
             numbers = macro.model_dump(include={"metric", "value", "seen"})
             yield {**about, "kind": "macro mean", "task": macro.suite, "status": run.status, **numbers}
@@ -112,6 +120,16 @@ def _task_rows(columns: JSON, task: TaskRecord) -> Iterator[JSON]:
             row = {**columns, "kind": f"options ({choices.key}: {option.value})"}
             yield from ({**row, **score.model_dump()} for score in (option.chosen, option.chosen_wrong))
             yield {**row, "metric": "expected_wrong", "value": option.expected_wrong, "n": option.chosen_wrong.n}
+
+
+def _variance_rows(columns: JSON, variance: VarianceRecord) -> Iterator[JSON]:
+    columns = {**columns, "task": variance.task, "metric": variance.metric, "n": variance.items}
+    for name in VARIANCE:
+        if (value := getattr(variance, name)) is not None:
+            yield {**columns, "kind": f"variance ({name.replace('_', ' ')})", "value": value}
+    if variance.prompts > 1:
+        numbers = variance.model_dump(include={"low", "high", "stderr", "interval"})
+        yield {**columns, "kind": "mean over prompts", "value": variance.mean, **numbers}
 
 
 def _notes(run: RunRecord, name: str) -> str | None:
