@@ -48,6 +48,7 @@ INDEPENDENT_CODE = {  # test file → what it compares a statistic or a parser w
     "tests/metrics/test_paired_compare.py": "scipy, and all sign patterns",
     "tests/metrics/test_paired_scores.py": "scipy, and simulations",
     "tests/metrics/test_ranking_metrics.py": "all orders of tied candidates",
+    "tests/metrics/test_samples.py": "all choices of samples, and simulations",
     "tests/metrics/test_scripts.py": "rouge_score, sacrebleu and scikit-learn",
     "tests/metrics/test_seeds.py": "numpy's roots with scipy's quantiles, and simulations",
     "tests/metrics/test_span_metrics.py": "words counted by brute force",

@@ -129,8 +129,6 @@ class Metrics:
     def _by_name(self) -> dict[str, list[Metric]]:
         """Metrics of all task types and plugins, by name."""
         by_name: dict[str, list[Metric]] = {}
-        for metric in METRICS:
-            _add(by_name, replace(metric, owner="figeval"))
         for entry, _ in self._task_types.usable(self._manager):
             for metric in self._of(entry.name):
                 _add(by_name, metric)
@@ -140,6 +138,8 @@ class Metrics:
             _add(by_name, replace(metric, owner=owner))
 
         fill(self._manager, "register_metrics", register)
+        for metric in METRICS:
+            _add(by_name, replace(metric, owner="figeval.metrics"))
         return by_name
 
     def _of(self, task_type: str) -> Iterator[Metric]:
@@ -152,12 +152,12 @@ class Metrics:
     def __iter__(self) -> Iterator[Metric]:
         """Yield one metric for each name, with all the task types and routes that the name has."""
         for metrics in self._by_name.values():
-            types = frozenset(self.types_of(metrics[0].name))
+            types = frozenset[str]().union(*(metric.task_types for metric in metrics))
             routes = frozenset().union(*(metric.routes for metric in metrics))
             yield replace(metrics[0], task_types=types, routes=routes)
 
     def __contains__(self, name: object) -> bool:
-        with suppress(UnknownName):
+        with suppress(UnknownName, TaskError):
             return isinstance(name, str) and "=" not in name and bool(self.named(name))
         return False
 
@@ -184,14 +184,17 @@ class Metrics:
 
         Raises:
             UnknownName: there is no metric of that name.
+            TaskError: a number is missing, as in pass@k.
         """
         plain, _ = split(name)
         stem, _, digits = plain.rpartition("@")
         family = self._by_name.get(f"{stem}{FAMILY}", [])
         if plain not in self._by_name and family and (number := whole_number(digits)) and str(number) == digits:
             return [replace(metric, name=plain, target=resolve(metric.target)(number)) for metric in family]
-        if plain not in self._by_name or plain.endswith(FAMILY):
+        if plain not in self._by_name:
             raise UnknownName("metric", plain, self._by_name, see="figeval ls metrics")
+        if plain.endswith(FAMILY):
+            raise TaskError(f"metric {plain!r} needs a number in place of k, e.g. {stem}@5")
         return self._by_name[plain]
 
     def applicable(self, names: Sequence[str], task_type: str, route: str) -> list[Metric]:

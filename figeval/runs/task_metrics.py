@@ -11,6 +11,7 @@ from figeval.errors import TaskError
 from figeval.language.words import notion_of, primary
 from figeval.metrics.catalogue import Metrics, make_metric, statistic_of
 from figeval.metrics.samples import sample_metrics
+from figeval.metrics.statistic import OfSamples
 from figeval.runs.harness import Harness
 from figeval.spec import TaskSpec
 from figeval.spec.tasks import ENGLISH
@@ -28,12 +29,19 @@ def metrics_of(task: TaskSpec, route: Route, config: RunConfig, harness: Harness
     names = list(dict.fromkeys((*task.metrics, *requested, *route.metrics)))
     if config.samples > 1:
         names += sample_metrics(names, config.samples, writes_texts=bool(task.task_type.written_routes))
+    applicable = harness.metrics.applicable(names, task.type, route.name)
     return tuple(
         make_metric(metric, task.labels, harness.metric_models.context(metric, task, config.device))
         if metric.argument
         else with_reason(metric, task)
-        for metric in harness.metrics.applicable(names, task.type, route.name)
+        for metric in applicable
+        if config.samples > 1 or not is_of_samples(metric)
     )
+
+
+def is_of_samples(metric: Metric) -> bool:
+    """Return whether a metric is computed from several samples of an answer."""
+    return isinstance(metric.target, OfSamples)
 
 
 def with_reason(metric: Metric, task: TaskSpec) -> Metric:
@@ -70,8 +78,10 @@ def applies(name: str, task: TaskSpec, metrics: Metrics) -> bool:
 
 
 def check_metrics(tasks: Sequence[TaskSpec], config: RunConfig, metrics: Metrics) -> None:
-    """Raise `TaskError` if a metric of --metrics applies to none of the tasks."""
+    """Raise `TaskError` if a metric of --metrics applies to none of the tasks, or needs --samples."""
     for name in config.metrics:
+        if config.samples == 1 and any(is_of_samples(metric) for metric in metrics.named(name)):
+            raise TaskError(f"--metrics {name}: it is computed from several samples of an answer; give --samples")
         if not any(applies(name, task, metrics) for task in tasks):
             types = " and ".join(metrics.types_of(name))
             raise TaskError(f"--metrics {name}: it applies to {types}, not to these tasks")

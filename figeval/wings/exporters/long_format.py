@@ -14,7 +14,6 @@ from figeval import JSON, Column, FigevalError, RunRecord, Table, TaskRecord
 from figeval.io.text import clean_json, one_line, shown_json, valid
 from figeval.records.conditions import describe_conditions
 from figeval.records.notes import notes
-from figeval.records.variance import VarianceRecord
 
 COLUMNS: tuple[Column[JSON], ...] = (
     *map(Column, ("run", "started", "kind", "model", "backend", "task")),
@@ -92,8 +91,7 @@ def _rows(runs: Sequence[RunRecord]) -> Iterator[JSON]:
             for baseline in contrast.baselines:
                 row = columns | _baseline_columns(baseline.baseline)
                 yield from ({**row, **score.model_dump()} for score in baseline.scores)
-        for variance in run.variances:
-            yield from _variance_rows({**about, "status": run.status}, variance)
+        yield from _variance_rows({**about, "status": run.status}, run)
         for macro in run.macro:
             numbers = macro.model_dump(include={"metric", "value", "seen"})
             yield {**about, "kind": "macro mean", "task": macro.suite, "status": run.status, **numbers}
@@ -122,14 +120,15 @@ def _task_rows(columns: JSON, task: TaskRecord) -> Iterator[JSON]:
             yield {**row, "metric": "expected_wrong", "value": option.expected_wrong, "n": option.chosen_wrong.n}
 
 
-def _variance_rows(columns: JSON, variance: VarianceRecord) -> Iterator[JSON]:
-    columns = {**columns, "task": variance.task, "metric": variance.metric, "n": variance.items}
-    for name in VARIANCE:
-        if (value := getattr(variance, name)) is not None:
-            yield {**columns, "kind": f"variance ({name.replace('_', ' ')})", "value": value}
-    if variance.prompts > 1:
-        numbers = variance.model_dump(include={"low", "high", "stderr", "interval"})
-        yield {**columns, "kind": "mean over prompts", "value": variance.mean, **numbers}
+def _variance_rows(about: JSON, run: RunRecord) -> Iterator[JSON]:
+    for variance in run.variances:
+        columns = {**about, "task": variance.task, "metric": variance.metric, "n": variance.items}
+        for name in VARIANCE:
+            if (value := getattr(variance, name)) is not None:
+                yield {**columns, "kind": f"variance ({name.replace('_', ' ')})", "value": value}
+        if variance.prompts > 1:
+            numbers = variance.model_dump(include={"low", "high", "stderr", "interval"})
+            yield {**columns, "kind": "mean over prompts", "value": variance.mean, **numbers}
 
 
 def _notes(run: RunRecord, name: str) -> str | None:
