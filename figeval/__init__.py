@@ -62,7 +62,7 @@ _PUBLIC = {
     "figeval.task_types.similarity": "SimilarityExample",
     "figeval.models.capabilities": (
         "Chats Closes ComputesLoglikelihood Describes DeterministicByName Embeds EstimatesCost Fills "
-        "FindsSpans Fingerprints Fits Generates LabelsPairs OutputStream Outputs Part ScoresPairs ScoresTokens "
+        "FindsSpans Fingerprints Fits Generates HasRoom LabelsPairs OutputStream Outputs Part ScoresPairs ScoresTokens "
         "Unifies Writes"
     ),
     "figeval.language.words": "TaskWords",

@@ -150,6 +150,7 @@ from figeval.models.capabilities import (
     Fingerprints as Fingerprints,
     Fits as Fits,
     Generates as Generates,
+    HasRoom as HasRoom,
     LabelsPairs as LabelsPairs,
     OutputStream as OutputStream,
     Outputs as Outputs,

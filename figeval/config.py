@@ -239,6 +239,13 @@ class RunConfig:
         Flag("Minimum similarity for a pair to get the first label.", identity="always", setting=True),
     ] = None
     system_instruction: Annotated[str, Flag("System message.", metavar="TEXT", identity="if given")] = ""
+    system_as_user: Annotated[
+        bool,
+        Flag(
+            "Put the system message into the first turn of the user, for chat templates without a system role.",
+            identity="if given",
+        ),
+    ] = False
     apply_chat_template: Annotated[
         bool | None,
         Flag(
@@ -460,6 +467,7 @@ class RunOptions(ScoreOptions, total=False):
     routes: Mapping[str, str]
     threshold: float | None
     system_instruction: str
+    system_as_user: bool
     apply_chat_template: bool | None
     max_new_tokens: int | None
     shots: Literal["per_example", "shared"]

@@ -28,7 +28,7 @@ from figeval.io.sandbox import MAX_SOURCE_CHARS, EvaluationError, compiling, env
 from figeval.io.steps import join_pieces
 from figeval.io.text import near, pluralize
 from figeval.language.questions import question_keys
-from figeval.types import AnswerFormat, Example, Message, Prompt, plain_text
+from figeval.types import AnswerFormat, Continuation, Example, Message, Prompt, plain_text
 
 Chat: TypeAlias = Callable[[Sequence[Message]], str]
 Format: TypeAlias = "Callable[[Any, PromptContext], AnswerFormat]"
@@ -310,8 +310,11 @@ class PromptContext:
         few_shot_answer: `few_shot_answer(block, example, context)` returns the answer to a solved example as the task
             type writes it, or None if the block takes no solved examples.
         system: the system message, or an empty string.
+        system_as_user: whether the system message begins the first turn of the user, for chat templates without a
+            system role.
         chat: function that formats a conversation with the model's chat template; None if there is no template, or
             only one behind an API.
+        has_room: function that says whether requests fit the model; None if the model does not know.
         constrain: whether prompts say what an acceptable answer is.
         stop: texts at which an answer in words ends.
         max_new_tokens: maximum length of an answer in words.
@@ -329,7 +332,9 @@ class PromptContext:
     shots: Callable[[Any], Sequence[Any]] = no_shots
     few_shot_answer: Callable[[str, Any, PromptContext], str | None] = lambda _block, _example, _context: None
     system: str = ""
+    system_as_user: bool = False
     chat: Chat | None = None
+    has_room: Callable[[Sequence[Continuation | Prompt]], bool] | None = None
     stop: tuple[str, ...] = ()
     max_new_tokens: int = 16
     constrain: bool = False
@@ -341,12 +346,18 @@ class PromptContext:
 
         A solved example is a user turn and an assistant turn, which begins as it would continue the user's text.
         """
-        turns = [Message("system", self.system)] if self.system else []
+        turns = []
         for shot in self.shots(example):
             answer = self.few_shot_answer(block, shot, self)
             if answer is not None:
                 turns += [Message("user", self.block(block, shot)), Message("assistant", answer)]
-        return (*turns, Message("user", self.block(block, example, **extra)))
+        turns.append(Message("user", self.block(block, example, **extra)))
+        if not self.system:
+            return tuple(turns)
+        if not self.system_as_user:
+            return (Message("system", self.system), *turns)
+        first, *later_turns = turns
+        return (Message("user", plain_text((Message("system", self.system), first))), *later_turns)
 
     def question(self, block: str, example: Example, **extra: Any) -> str:
         """Return the conversation before the answer as one text, for a model that continues it."""

@@ -394,15 +394,14 @@ class Prediction:
     class, e.g. P(entailment) if only that class means it.
     `status` distinguishes "could not be parsed" and "was NaN" from "wrong"; `tied` counts the options that share the
     best score; `truncated` says that the model did not see the whole input, `straddling` that a token would have joined
-    the prompt and an option, which were encoded apart. If classes of several labels tie for
-    the best (pairs), `tied_labels` has the label of each of these classes, so a label may occur more than once.
+    the prompt and an option, which were encoded apart; `dropped_shots` counts solved examples that did not fit. If
+    classes of several labels tie for the best (pairs), `tied_labels` has the label of each, maybe more than once.
     `priors` are scores without the query; `raw`, `finish`, `error` and the numbers of tokens describe an answer in
-    words, as in `Reply`. If the options were
-    shown in several orders, `answers` has a prediction for each, with its `order`: `order[p]` is the option at place p.
-    If the question was asked several times (`--samples`), `samples` has a prediction for each time.
-    `parts` are the spans of a joint example; those that were not requested are missing at the end. If spans tie for
-    the best, `tied_spans` holds all of them and the first is the value. `source` is the id of the example that a text
-    was taken from, which records store instead of the text.
+    words, as in `Reply`. If the options were shown in several orders, `answers` has a prediction for each, with its
+    `order`: `order[p]` is the option at place p. If the question was asked several times (`--samples`), `samples` has
+    a prediction for each time. `parts` are the spans of a joint example, without those at the end that were not
+    requested. If spans tie for the best, `tied_spans` holds all of them and the first is the value. `source` is the id
+    of the example that a text was taken from, which records store instead of the text.
     """
 
     example_id: str
@@ -415,6 +414,7 @@ class Prediction:
     tied_labels: tuple[str, ...] = ()
     truncated: bool = False
     straddling: bool = False
+    dropped_shots: int = 0
     priors: tuple[float, ...] = ()
     finish: Finish | None = None
     error: str = ""

@@ -18,6 +18,7 @@ OPTIONAL_IDENTITY_FLAGS = {
 }
 FLAG_VALUES = {
     "system_instruction": "Be brief.",
+    "system_as_user": True,
     "apply_chat_template": False,
     "max_new_tokens": 16,
     "shots": "shared",

@@ -18,9 +18,9 @@ models that answer it.
 | `Writes` | `write` | `Inputs` | `Reply`, or a plain str |
 
 Every model implements `Fingerprints`, or is declared `deterministic_by_name = True`. `Fits`, `Describes`, `Closes`,
-`Chats`, `ScoresTokens` and `EstimatesCost` are optional. The protocols are for type checkers and `isinstance` on plain
-classes; figeval itself looks for callable attributes, so that a model may gain a method in its constructor, or pass one
-on to another model.
+`Chats`, `HasRoom`, `ScoresTokens` and `EstimatesCost` are optional. The protocols are for type checkers and
+`isinstance` on plain classes; figeval itself looks for callable attributes, so that a model may gain a method in its
+constructor, or pass one on to another model.
 """
 
 from __future__ import annotations
@@ -311,6 +311,17 @@ class Chats(Protocol):
 
     def chat(self, messages: Sequence[Message], /) -> str:
         """Return a conversation as one text, with the header of the answer."""
+
+
+@runtime_checkable
+class HasRoom(Protocol):
+    """Knows how long its texts may be, so that solved examples are left out of prompts that would not fit."""
+
+    def has_room(self, requests: Sequence[Continuation | Prompt], /) -> bool:
+        """Return whether each request fits whole, with the answer that it asks for.
+
+        It should need no weights, because `figeval preview` calls it, too.
+        """
 
 
 @runtime_checkable

@@ -16,10 +16,10 @@ from figeval.io.frontend import warn
 from figeval.io.observer import opening
 from figeval.io.text import near, one_line
 from figeval.language.words import TaskWords
-from figeval.models.capabilities import capabilities
+from figeval.models.capabilities import HasRoom, capabilities
 from figeval.plugins import PluginManager, describe, foreign_code
 from figeval.registry import Registry, a_type
-from figeval.types import JSON, Example, Message
+from figeval.types import JSON, Continuation, Example, Message, Prompt
 
 Factory = Callable[..., Any]
 OWN_FLAGS = {  # flag that only some models take, which is no option of theirs → why others refuse it
@@ -116,6 +116,11 @@ class Model:
         """Function that turns a conversation into text, if the model's chat template is switched on."""
         template: Callable[[Sequence[Message]], str] | None = getattr(self.backend, "chat", None)
         return template
+
+    @property
+    def has_room(self) -> Callable[[Sequence[Continuation | Prompt]], bool] | None:
+        """Function that says whether requests fit the model, if the model knows that."""
+        return self.backend.has_room if isinstance(self.backend, HasRoom) else None
 
     @property
     def is_chat_model(self) -> bool:

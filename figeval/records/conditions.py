@@ -55,7 +55,9 @@ def conditions(task: TaskRecord) -> list[Condition]:
         task_conditions.append(_shots(k, settings))
     if system := settings.get("system_instruction"):
         excerpt = one_line(system, 60)
-        task_conditions.append(Condition("system message", excerpt, f"asked with the system message {excerpt!r}"))
+        turn = " in the user's first turn" if settings.get("system_as_user") else ""
+        note = f"asked with the system message {excerpt!r}{turn}"
+        task_conditions.append(Condition("system message", f"{excerpt}{turn}", note))
     if orders := settings.get("orders"):
         orders = one_line(orders)
         task_conditions.append(Condition("orders", orders, f"asked with the options in several orders ({orders})"))

@@ -28,6 +28,11 @@ COUNTED = {  # one, and several
         "input truncated to the model's maximum length",
         "inputs truncated to the model's maximum length",
     ),
+    "dropped_shots": (
+        "solved example left out of a prompt that would be too long",
+        "solved examples left out of prompts that would be too long",
+    ),
+    "shortened_prompts": ("question asked with fewer solved examples", "questions asked with fewer solved examples"),
     "straddling": (f"example {STRADDLING}", f"examples {STRADDLING}"),
     "nan": ("NaN", "NaN"),
     "ambiguous": ("ambiguous answer", "ambiguous answers"),

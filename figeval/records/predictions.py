@@ -59,7 +59,7 @@ COMMON_FIELDS = frozenset(  # fields that `prediction_row` fills for every task 
     (
         *("id", "status", "pred", "tied", "truncated", "metrics", "seen", "cluster", "group", "meta", "language"),
         *("straddling", "priors", "remarks", "retrieved", "raw", "finish", "error", "answers", "texts", "all_scores"),
-        *("answer_tokens", "reasoning_tokens", "samples"),
+        *("answer_tokens", "reasoning_tokens", "dropped_shots", "samples"),
     )
 )
 
@@ -117,6 +117,16 @@ class PredictionRow(TypedDict):
             Field(
                 description="a token of the model would have joined the prompt and an option, which were therefore "
                 "encoded apart; missing if none would"
+            ),
+        ]
+    ]
+    dropped_shots: NotRequired[
+        Annotated[
+            int,
+            Field(
+                gt=0,
+                description="solved examples left out of the beginning of a prompt that would have been too long; "
+                "missing if all fit",
             ),
         ]
     ]
@@ -220,6 +230,8 @@ def prediction_row(
         row["language"] = example.language
     if prediction.straddling:
         row["straddling"] = True
+    if prediction.dropped_shots:
+        row["dropped_shots"] = prediction.dropped_shots
     row |= written(prediction)
     if prediction.priors:
         row["priors"] = json_scores(prediction.priors)

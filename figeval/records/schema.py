@@ -248,7 +248,9 @@ class TaskRecord(Stored):
         default=None, description="overlap with what the model was trained and chosen on; null if unknown"
     )
     counts: dict[str, int] = Field(
-        default={}, description="number of answers by status, of ties, of truncated inputs and of straddling tokens"
+        default={},
+        description="number of answers by status, of ties, of truncated inputs and of straddling tokens; of prompts "
+        "without some of their solved examples, and of the examples that they lack",
     )
     tokens: dict[str, int] = Field(default={}, description="of `answers` and `reasoning`, and of how many replies")
     warnings: list[str] = []

@@ -57,6 +57,7 @@ class _ReadAgain(TypedDict, total=False):
     samples: int
     seed: int
     shots: str
+    system_as_user: bool
     system_instruction: str
     tasks: list[str]
     verbalizer: dict[str, list[str]]

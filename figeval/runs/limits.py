@@ -15,6 +15,7 @@ from figeval.runs.harness import Harness
 from figeval.spec import TaskSpec
 from figeval.spec.survey import CLUSTER, LANGUAGE, Survey
 from figeval.task_types.debiasing import in_orders, with_calibration
+from figeval.task_types.fitting import with_shots_that_fit
 from figeval.task_types.routes import Route
 from figeval.task_types.sampling import has_samples, in_samples
 from figeval.types import Example
@@ -27,7 +28,7 @@ WITHOUT_EFFECT = {  # flag → why it has no effect on routes that render no pro
 
 
 def apply_flags(task: TaskSpec, route: Route, config: RunConfig, alternatives: Iterable[Route] = ()) -> Route:
-    """Return the route, with --calibrate, --orders and --samples applied.
+    """Return the route, with --calibrate, --orders, --num_fewshot and --samples applied.
 
     Args:
         task: task.
@@ -50,6 +51,7 @@ def apply_flags(task: TaskSpec, route: Route, config: RunConfig, alternatives: I
         if config.calibrate:
             route = with_calibration(route)
         route = in_orders(route, config.orders, config.seed) if config.orders else route
+        route = with_shots_that_fit(route) if config.num_fewshot else route
     except CapabilityError as error:
         raise CapabilityError(f"{task.name}: {error}") from error
     samples = config_on(route, config).samples
@@ -74,6 +76,12 @@ def check_model(model: Model, config: RunConfig, harness: Harness) -> None:
         able = ", ".join(harness.backends.constraining()) or "none of the installed ones"
         raise CapabilityError(
             f"the answers of {model.name} cannot be constrained; leave out --constrain, or use a model that can: {able}"
+        )
+    if config.system_as_user and not config.system_instruction:
+        raise CapabilityError("--system_as_user needs a system message; give --system_instruction, or leave it out")
+    if config.system_as_user and not model.is_chat_model:
+        raise CapabilityError(
+            f"{model.name} reads the system message and the question as one text; leave out --system_as_user"
         )
     if config.apply_chat_template is True and not model.is_chat_model:
         raise CapabilityError(f"{model.name} has no chat template to apply; leave out --apply_chat_template")

@@ -167,6 +167,7 @@ class Plan:
             "decision": scored and "argmax",  # over the labels' words; earlier versions added up the words of a label
             "chat_template": context.chat is not None,
             "system_instruction": config.system_instruction,
+            "system_as_user": config.system_as_user,
             "orders": config.orders,
             "samples": config.samples if config.samples > 1 else 0,
             "calibration": list(CONTENT_FREE) if config.calibrate else [],
@@ -252,10 +253,10 @@ class Planner:
         if route.reader is not None:
             route.reader.check()  # before a model has answered
         notion_of(task.segmenters.values())
-        # A broken template fails here, before weights are loaded.
-        example = available.first
+        # A broken template fails here, before weights are loaded, which some models need to know what fits.
+        example, checked = available.first, replace(context, has_room=None)
         with suppress(ExampleError):
-            check_shown(task, route, example, context, augment)
+            check_shown(task, route, example, checked, augment)
         for check in (statistic_of(metric, task.labels).check for metric in metrics):
             if check is not None:
                 check(example)
@@ -278,7 +279,7 @@ class Planner:
             retrieval=retrieval,
             floor=floor,
             remarks=(
-                *unasked_notes(route, context, available, scored),
+                *unasked_notes(route, checked, available, scored),
                 *missing_probes(variant, self.config),
                 *plain,
                 *([] if config.samples == self.config.samples else [f"asked once: {route.name} {WRITES_NOTHING}"]),
@@ -460,7 +461,9 @@ def context_of(
         shots=shots.before,
         few_shot_answer=task.task_type.few_shot_answer,
         system=config.system_instruction,
+        system_as_user=config.system_as_user,
         chat=model.chat if model is not None else None,
+        has_room=model.has_room if model is not None else None,
         stop=() if is_chat_model else PARAGRAPH,
         constrain=config.constrain,
         indifferent=model is not None and getattr(model.backend, "indifferent", False),

@@ -191,6 +191,7 @@ def restore_prediction(task: TaskSpec, row: PredictionRow) -> Prediction:
         tied=row["tied"],
         truncated=row["truncated"],
         straddling=row.get("straddling", False),
+        dropped_shots=row.get("dropped_shots", 0),
         priors=_numbers(row.get("priors", ())),
         finish=row.get("finish"),
         error=row.get("error", ""),

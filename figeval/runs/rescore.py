@@ -216,6 +216,7 @@ class AnswerReader:
                 self._prediction(row, example.for_prompt()),
                 truncated=row["truncated"],
                 straddling=row.get("straddling", False),
+                dropped_shots=row.get("dropped_shots", 0),
             )
             for answer in prediction.samples or (prediction,):
                 check_value(self.task, self.route, example, answer)

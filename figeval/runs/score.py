@@ -276,6 +276,8 @@ class Aggregator:
         self.counts["ties"] += sum(answer.get("tied", 1) > 1 for answer in answers)
         self.counts["truncated_inputs"] += row["truncated"]
         self.counts["straddling"] += row.get("straddling", False)
+        self.counts["shortened_prompts"] += "dropped_shots" in row
+        self.counts["dropped_shots"] += row.get("dropped_shots", 0)
         self.counts.update(row.get("remarks", ()))
         self.counts["spans_unanswered"] += sum(part["status"] != "ok" for part in parts_of(row))
         self.has_option_kinds |= bool((choice := row.get("choice")) and choice["kinds"])

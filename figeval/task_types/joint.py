@@ -102,6 +102,7 @@ def of_parts(context: PromptContext) -> PromptContext:
 
 def combine_parts(first: Prediction, parts: tuple[Prediction, ...]) -> Prediction:
     """Return one prediction from those of all parts; an error in one part makes it an error, to be asked again."""
+    first = replace(first, dropped_shots=max(part.dropped_shots for part in (first, *parts)))
     broken = next((part for part in parts if part.status == "error"), None)
     if broken is not None:
         return replace(first, value=None, status="error", finish="error", error=broken.error, parts=parts)

@@ -55,9 +55,9 @@ DOT = "dot"  # not a request: vectors of `embed` are to be compared by their dot
 TAKEN = frozenset(  # names that figeval itself writes among the settings of a task's record
     (
         *("calibration", "chat_template", "decision", "labels", "languages", "max_new_tokens", "metric_arguments"),
-        *("metrics", "num_fewshot", "orders", "constrain", "reasoning", "samples", "segmenter"),
-        *("prompt_fields", "routes", "seed", "shots", "signatures", "split", "stop", "system_instruction", "tasks"),
-        *("verbalizer", "vocabulary"),
+        *("metrics", "num_fewshot", "orders", "constrain", "reasoning", "samples", "segmenter", "tasks", "verbalizer"),
+        *("prompt_fields", "routes", "seed", "shots", "signatures", "split", "stop", "system_instruction"),
+        *("system_as_user", "vocabulary"),
     )
 )
 WITH_PRIORS = frozenset({"acc_pmi", "mrr_pmi"})  # metrics that need the options' scores without the query

@@ -22,6 +22,7 @@ from ..causal.lm_eval_requests import CausalTokenizer
 from ..causal.option_tokens import OptionEncoder
 from ..causal.plausible import check_certainty, check_signs
 from ..causal.prompting import Prompting
+from ..causal.room import Room
 from ..torch_models.checkpoint import Checkpoint, check_chat_template, locate
 from ..torch_models.loading import MAX_LIMIT, load_tokenizer
 from ..torch_models.settings import Configured
@@ -92,6 +93,18 @@ class ServedModel:
                 "neither the server nor the tokenizer says how long a text may be; set --model_args max_length=…"
             )
         return limit - ANSWER_TOKENS
+
+    def has_room(self, requests: Sequence[Continuation | Prompt]) -> bool:
+        """Return whether all texts fit whole, with their answers. Raises what `limit` raises."""
+        settings, limit = self.api.settings, self.limit
+        room = Room(
+            self.prompting,
+            self.texts,
+            limit + ANSWER_TOKENS,
+            limit,
+            lambda request: settings.room(request, settings.thinking),
+        )
+        return room.fits(requests)
 
     def loglikelihood(self, requests: Sequence[Continuation]) -> Outputs[float]:
         """Return Σ log P(token) per request; a context that is too long loses its beginning.

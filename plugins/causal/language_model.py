@@ -37,9 +37,10 @@ from .engine.bodies import cache_bytes_per_token, vocabulary
 from .engine.packed import logits_at_once
 from .generation.grammar import Grammars, check_installed
 from .generation.row import Row
-from .lm_eval_requests import encode_pairs
+from .lm_eval_requests import CausalTokenizer, encode_pairs
 from .packaged import SMOLLM2
 from .prompting import Prompting, context_length
+from .room import Room, longest_text
 from .strategies import check_strategies
 
 if TYPE_CHECKING:
@@ -134,6 +135,26 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         if self.kind != "causal":
             return None
         return self.setup.settings.max_length or context_length(self.setup.checkpoint.config)
+
+    def has_room(self, requests: Sequence[Continuation | Prompt]) -> bool:
+        """Return whether all texts fit whole, with their answers; no weights are loaded."""
+        return self.room.fits(requests)
+
+    @cached_property
+    def room(self) -> Room:
+        """The room for prompts, which the tokenizer and the config tell. Raises `ModelError` if they are damaged."""
+        from transformers import AutoConfig
+
+        setup, settings = self.setup, self.setup.settings
+        try:
+            folder = setup.checkpoint.folder_here()
+            config = AutoConfig.from_pretrained(folder, trust_remote_code=settings.trust_remote_code).to_dict()
+        except load_errors() as error:
+            raise ModelError(f"{setup.checkpoint.model!r} cannot be loaded: {one_line(error)}") from error
+        texts = CausalTokenizer(self.tokenizer, settings.add_bos_token, settings.prefix_token_id, self.kind)
+        limit = settings.max_length or longest_text(config, self.tokenizer)
+        answer_tokens = self.prompting.answer_tokens if self.kind == "causal" else lambda _request: 0
+        return Room(self.prompting, texts, limit, limit, answer_tokens)
 
     def generate(self, requests: Sequence[Prompt]) -> OutputStream[Reply]:
         """Return answers up to a stop text, which is cut off; a prompt that is too long loses its beginning.

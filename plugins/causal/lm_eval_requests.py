@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from figeval.errors import ModelError, TaskError
 from figeval.types import JSON, Prompt, Reply
@@ -34,12 +34,13 @@ class CausalTokenizer:
         tokenizer: tokenizer of transformers.
         add_bos_token: whether texts begin with the token that begins a text; None leaves it to the tokenizer.
         custom_prefix_token_id: token that stands for an empty context; None for the one that begins a text, or ends it.
+        backend: lm-eval's word for the kind of model, "causal" or "seq2seq".
     """
 
     tokenizer: PreTrainedTokenizerBase
     add_bos_token: bool | None = None
     custom_prefix_token_id: int | None = None
-    backend: ClassVar[str] = "causal"
+    backend: str = "causal"
 
     @property
     def prefix_token_id(self) -> int:

@@ -94,11 +94,26 @@ class Prompting:
         try:
             text = self.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True, **variables)
         except (TemplateError, *TEMPLATE_ERRORS) as error:
+            has_system = any(message.role == "system" for message in messages)
+            cure = "add --system_as_user, leave out --system_instruction or" if has_system else "leave out"
             raise TaskError(
                 f"the chat template of {self.model!r} refuses these turns ({one_line(error)}); "
-                "leave out --system_instruction or --num_fewshot, or use --no_chat_template"
+                f"{cure} --num_fewshot, or use --no_chat_template"
             ) from error
+        if any(turn["role"] == "system" and turn["content"] not in text for turn in turns):
+            raise TaskError(
+                f"the chat template of {self.model!r} leaves out the system message; add --system_as_user, or leave "
+                "out --system_instruction"
+            )
         return str(text)
+
+    def text(self, request: Prompt) -> str:
+        """Return a prompt as one text. Raises what `render` raises."""
+        return self.render(request.messages) if self.chats else request.plain
+
+    def answer_tokens(self, request: Prompt) -> int:
+        """Return how many tokens the answer to a prompt may take, with the budget of --reasoning."""
+        return request.max_new_tokens + (0 if self.reasoning is None else self.reasoning.tokens)
 
     def rows(
         self, requests: Sequence[Prompt], lm: HFLM | CausalTokenizer, limit: int, final: frozenset[int]
@@ -117,8 +132,8 @@ class Prompting:
         """
         reasoning = self.reasoning
         thinking_tokens = reasoning.tokens if reasoning is not None else 0
-        texts = [self.render(request.messages) if self.chats else request.plain for request in requests]
-        room = [limit - (request.max_new_tokens + thinking_tokens) * (lm.backend == "causal") for request in requests]
+        texts = list(map(self.text, requests))
+        room = [limit - self.answer_tokens(request) * (lm.backend == "causal") for request in requests]
         if min(room) <= 0:
             if reasoning is not None:
                 reasoning.check_room(max(request.max_new_tokens for request in requests), limit)

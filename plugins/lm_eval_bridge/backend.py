@@ -195,6 +195,16 @@ class LmEvalModel:
             values[index] = float(logprob)
         return Outputs(values, frozenset(index for index in indexes if self._is_cut(*pairs[index])))
 
+    def has_room(self, requests: Sequence[Continuation | Prompt]) -> bool:
+        """Return whether all texts fit whole, with their answers; True for an LM that does not tell its limit."""
+        return not any(map(self._exceeds_limit, requests))
+
+    def _exceeds_limit(self, request: Continuation | Prompt) -> bool:
+        if isinstance(request, Continuation):
+            return self._is_cut(*split_pair(request.context, request.continuation))
+        prompt = self._render_prompt(request)
+        return isinstance(prompt, str) and self._is_long(prompt, request.max_new_tokens)
+
     def _generate(self, requests: Sequence[Prompt]) -> Outputs[Reply]:
         arguments = [(self._render_prompt(request), decoding(request)) for request in requests]
         self._note(arguments[0][0])

@@ -22,6 +22,7 @@ from ..causal.lm_eval_requests import CausalTokenizer
 from ..causal.option_tokens import ScoringBatch
 from ..causal.plausible import check_certainty, check_signs
 from ..causal.prompting import Prompting, context_length, final_tokens
+from ..causal.room import Room
 from ..torch_models.checkpoint import Checkpoint
 from .engine import VllmEngine
 from .scoring import Scorer
@@ -104,6 +105,16 @@ class VllmLanguageModel(VllmModel):
         """Number of tokens that the model reads and writes together; None if its config does not say it."""
         limit = self.settings.engine.get("max_model_len")
         return limit if isinstance(limit, int) and limit > 0 else context_length(self.checkpoint.config)
+
+    def has_room(self, requests: Sequence[Continuation | Prompt]) -> bool:
+        """Return whether all texts fit whole, with their answers; the engine is loaded if no file says that."""
+        return self.room.fits(requests)
+
+    @cached_property
+    def room(self) -> Room:
+        """The room for prompts."""
+        limit = self.context_length or self.engine.limit
+        return Room(self.prompting, self.texts, limit, limit - RESERVED_TOKENS, self.prompting.answer_tokens)
 
     def generate(self, requests: Sequence[Prompt]) -> OutputStream[Reply]:
         """Return answers up to a stop text, which is cut off; a prompt that is too long loses its beginning.

@@ -252,7 +252,7 @@ def test_a_chat_template_wants_a_decision(workshop: Workshop, tmp_path: Path, hf
 def test_a_template_that_knows_no_system_role_says_so(workshop: Workshop, tmp_path: Path, hf: Open) -> None:
     template = TEMPLATE.replace("and refuse is defined", "")
     backend = hf(chatty(workshop, tmp_path / "chat", template), apply_chat_template=True)
-    with pytest.raises(TaskError, match=r"refuses these turns \(no system role\); leave out --system_instruction"):
+    with pytest.raises(TaskError, match=r"refuses these turns \(no system role\); add --system_as_user"):
         backend.generate([Prompt((Message("system", "Be brief."), Message("user", "Yes or no?")))])
 
 

@@ -147,7 +147,9 @@ def test_a_busy_server_is_asked_again(folder: Path, open_served: Any) -> None:
 def test_a_long_context_loses_its_beginning(folder: Path, open_served: Any) -> None:
     with serving(folder, "vllm") as server:
         model = open_served(server)
-        assert model.loglikelihood([Continuation(LONG_TEXT, " Yes"), REQUESTS[0]]).truncated == {0}
+        requests = [Continuation(LONG_TEXT, " Yes"), REQUESTS[0]]
+        assert model.loglikelihood(requests).truncated == {0}
+        assert [model.has_room([request]) for request in requests] == [False, True]
         assert model.describe()["max_length"] == 94
     with serving(folder, "llama_cpp") as server, pytest.raises(ModelError, match="max_length="):
         open_served(server, tokenizer=str(limitless(folder))).loglikelihood(REQUESTS[:1])

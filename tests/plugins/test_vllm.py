@@ -186,7 +186,10 @@ def test_a_model_that_is_broken_does_not_seem_certain(
 
 def test_a_long_context_loses_its_beginning_and_is_reported(gpt2: Path, open_model: Any) -> None:
     model = open_model("vllm", gpt2)
-    output = model.loglikelihood([Continuation(LONG_TEXT, " Yes"), REQUESTS[0]])
+    requests = [Continuation(LONG_TEXT, " Yes"), REQUESTS[0]]
+    assert [model.has_room([request]) for request in requests] == [False, True]
+    assert "engine" not in vars(model)
+    output = model.loglikelihood(requests)
     assert output.truncated == {0}
     assert np.isfinite(output.values).all()
     assert model.describe()["max_length"] == POSITIONS

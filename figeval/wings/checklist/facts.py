@@ -30,7 +30,7 @@ TRAINING_SETTINGS = (  # of the config of a training, in this order
 )
 TASK_SETTINGS = (  # of the settings of a task, in this order
     *("threshold", "temperature", "decision", "max_new_tokens", "stop", "chat_template", "system_instruction"),
-    *("orders", "reasoning", "constrain", "calibration"),
+    *("system_as_user", "orders", "reasoning", "constrain", "calibration"),
 )
 NOT_OPTIONS = ("sha256", "seed")  # of scored predictions
 
