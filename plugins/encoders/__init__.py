@@ -4,8 +4,10 @@
 |---|---|
 | `encoder` `masked` `pair_model` `classifier` `pair_encoder` | one backend each |
 | `span_finder` `joint_encoder` `markers` `pipeline` | one backend each |
+| `token_matching` | `sparse` and `late_interaction`: SPLADE, ColBERT and their kind |
 | `option_lists` | the question that `markers` answers, and its route |
 | `prompts` | what sentence encoders read before a text, by its role |
+| `sentence_modules` | whether a checkpoint needs code that comes with it |
 | `label_order` | the check of what the classes of an NLI head mean |
 | `extra_layers` | layers on an encoder that are saved in a file of their own |
 | `bertscore` | the metric of that name |
@@ -27,9 +29,14 @@ if TYPE_CHECKING:
 def register_backends(register: BackendRegistrar) -> None:
     """Register one backend per module; `minilm` is the one small model that needs no hub."""
     summary = (
-        "sentence vectors: sentence-transformers, or a raw encoder with pooling= (query_prompt=, document_prompt=)"
+        "sentence vectors: sentence-transformers, or a raw encoder with pooling= (query_prompt=, document_prompt=, "
+        "instruction=)"
     )
     register("encoder", f"{__name__}.encoder:encoder", summary)
+    summary = "weights of words: SPLADE and others that sentence-transformers calls sparse"
+    register("sparse", f"{__name__}.token_matching:sparse", summary)
+    summary = "a vector per token: ColBERT and others that sentence-transformers calls multi-vector"
+    register("late_interaction", f"{__name__}.token_matching:late_interaction", summary)
     summary = "all-MiniLM-L6-v2 from the extra `offline`, else from the model hub"
     register("minilm", f"{__name__}.encoder:minilm", summary)
     summary = "masked language model, zero-shot: pseudo-log-likelihood, cloze (pll=original)"

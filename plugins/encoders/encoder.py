@@ -20,7 +20,7 @@ from figeval.models.capabilities import Outputs
 from figeval.models.model import refuse_model_name
 from figeval.types import JSON, Text, TextRole
 
-from ..torch_models.checkpoint import Checkpoint, backend_of, locate, with_declared
+from ..torch_models.checkpoint import SENTENCE_TRANSFORMER, Checkpoint, backend_of, locate, with_declared
 from ..torch_models.loading import (
     ModelSetup,
     Neural,
@@ -41,6 +41,7 @@ from ..torch_models.settings import Configured, Settings, one_of
 from ..torch_models.tokens import IDS, Floats, tokenize
 from ..torch_models.unpadded import read_without_padding
 from .prompts import INSTRUCTOR, Prompts, check_prompts, place_prompts
+from .sentence_modules import check_modules
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -137,15 +138,18 @@ class PromptedSettings(EncoderSettings):
         query_prompt: prompt before queries: questions, stories, what a text is to be written from.
         document_prompt: prompt before what a query is compared with: options, candidates, descriptions of labels.
         text_prompt: prompt before texts that are compared with others of their kind, such as the two of a pair.
+        instruction: instruction in the prompts of queries and of such texts, in the place of the declared one; for
+            models that read instructions (Qwen3-Embedding, E5-mistral).
     """
 
     query_prompt: str | None = None
     document_prompt: str | None = None
     text_prompt: str | None = None
+    instruction: str | None = None
 
     def __post_init__(self) -> None:
         EncoderSettings.__post_init__(self)
-        check_prompts(self.prompts)
+        check_prompts(self.prompts, self.instruction)
 
     @property
     def prompts(self) -> dict[TextRole, str | None]:
@@ -201,7 +205,7 @@ def raw_network(setup: ModelSetup[EncoderSettings]) -> EncoderNetwork:
 def sentence_network(setup: ModelSetup[EncoderSettings]) -> EncoderNetwork:
     """Load a sentence-transformers checkpoint, whose modules run in their order."""
     settings = setup.settings
-    model = load_sentence_transformer(setup)
+    model = load_library_model(setup, SENTENCE_TRANSFORMER, "5.0")
     if setup.checkpoint.model.startswith(INSTRUCTOR):
         model.set_pooling_include_prompt(False)
     # By name: the library has moved its modules repeatedly.
@@ -236,32 +240,42 @@ def sentence_network(setup: ModelSetup[EncoderSettings]) -> EncoderNetwork:
     return EncoderNetwork(model, None, None, pooling, vectors, encode)
 
 
-def load_sentence_transformer(setup: ModelSetup[EncoderSettings]) -> SentenceTransformer:
-    """Return the SentenceTransformer in evaluation mode.
+def load_library_model(setup: ModelSetup[Any], library_class: str, since: str) -> Any:
+    """Return a model of sentence-transformers in evaluation mode.
+
+    Args:
+        setup: checkpoint, device and precision.
+        library_class: name of the class that loads it, e.g. "SentenceTransformer".
+        since: first version of the library that has this class.
 
     Raises:
-        ModelError: the library cannot load it.
+        ModelError: the library cannot load it, or has no such class.
     """
+    import sentence_transformers
     import torch
-    from sentence_transformers import SentenceTransformer
 
-    dtype = getattr(torch, setup.dtype)
+    name, dtype = setup.checkpoint.model, getattr(torch, setup.dtype)
+    load = getattr(sentence_transformers, library_class, None)
+    if load is None:
+        raise ModelError(
+            f"{name!r} is a {library_class}, which sentence-transformers {sentence_transformers.__version__} does not "
+            f"have; install a newer one: pip install 'sentence-transformers>={since}'"
+        )
     try:
         with suppress_logging("sentence_transformers"):  # it tells which prompt it would put before every text
-            model = SentenceTransformer(
+            model = load(
                 str(setup.checkpoint.folder_here()),
                 device=setup.device,
                 trust_remote_code=setup.settings.trust_remote_code,
                 model_kwargs={"dtype": dtype},
             )
     except load_errors() as error:
-        reason = one_line(error)
-        raise ModelError(f"sentence-transformers cannot load {setup.checkpoint.model!r}: {reason}") from error
+        raise ModelError(f"sentence-transformers cannot load {name!r}: {one_line(error)}") from error
     _check(model, setup)
     return model.to(dtype).eval()  # dense layers are loaded in their stored precision
 
 
-def _check(model: SentenceTransformer, setup: ModelSetup[EncoderSettings]) -> None:
+def _check(model: SentenceTransformer, setup: ModelSetup[Any]) -> None:
     """Check that all weights of the transformer were loaded, which the library does not report; reads no weights.
 
     Raises:
@@ -395,12 +409,16 @@ def open_encoder(settings: PromptedSettings) -> Encoder:
     checkpoint = locate(settings.model, settings.revision)
     settings = with_declared(settings, checkpoint)
     if checkpoint.sentence_class and not checkpoint.is_sentence_transformer:
-        raise ModelError(f"{settings.model!r} is a {checkpoint.sentence_class}, which produces no sentence vectors")
+        backend = backend_of(checkpoint)
+        cure = f"; use --model {backend}:{settings.model}" if backend else ""
+        kind = checkpoint.sentence_class
+        raise ModelError(f"{settings.model!r} is a {kind}, which produces no sentence vectors{cure}")
+    check_modules(checkpoint, trusted=settings.trust_remote_code)
     if checkpoint.is_sentence_transformer and settings.pooling:
         raise ModelError(f"{settings.model!r} brings its own pooling; leave pooling= out")
     if not checkpoint.is_sentence_transformer:
         check_pooling(settings, checkpoint)
-    prompts = place_prompts(checkpoint, settings.prompts)
+    prompts = place_prompts(checkpoint, settings.prompts, settings.instruction)
     return Encoder(prepare(settings, checkpoint), prompts)
 
 

@@ -183,7 +183,7 @@ def open_pair_encoder(settings: PairEncoderSettings) -> PairEncoder:
     """
     settings, setup = LAYERS.prepare(settings)
     names = classes_of(setup.checkpoint.config)
-    prompts = place_prompts(setup.checkpoint, settings.prompts)
+    prompts = place_prompts(setup.checkpoint, settings.prompts, settings.instruction)
     is_doubtful = may_be_mixed_up(setup.checkpoint, names, settings.labels)
     return PairEncoder(setup, settings, names, prompts, is_doubtful=is_doubtful)
 

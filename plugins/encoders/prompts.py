@@ -32,6 +32,12 @@ OPTION_NAMES: dict[TextRole, str] = {"query": "query_prompt", "document": "docum
 INSTRUCTOR = "hkunlp/instructor-"  # published before `include_prompt: false`; sentence-transformers knows their names
 NAME_PATTERN = re.compile(r"[A-Za-z0-9_.-]+")
 MAX_LISTED = 8  # names of prompts in a message
+# What stands before and after the instruction in the prompts of models that read one: Qwen3-Embedding, E5-mistral and
+# their kind, EmbeddingGemma, bge-en-icl.
+INSTRUCTION_FORMS = tuple(
+    re.compile(f"({before}).*({after})", re.DOTALL)
+    for before, after in ((r"Instruct: ", r"\nQuery: ?"), (r"task: ", r" \| query: "), (r"<instruct>", r"\n<query>"))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,26 +104,39 @@ class Prompts:
         ]
 
 
-def check_prompts(given: Mapping[TextRole, object]) -> None:
-    """Raise `ModelError` unless every given prompt is a text."""
+def check_prompts(given: Mapping[TextRole, object], instruction: object = None) -> None:
+    """Raise `ModelError` unless every given prompt is a text, and the instruction one that no prompt contradicts."""
     for role, prompt in given.items():
         if not isinstance(prompt, str | None):
             raise ModelError(f"{OPTION_NAMES[role]}={prompt!s:.80} is not a text; leave it empty for no prompt")
+    if instruction is not None and not (isinstance(instruction, str) and instruction.strip()):
+        raise ModelError(f"instruction={instruction!s:.80} is not a text that says what to do; leave it out")
+    if instruction is not None and given.get("query") is not None:
+        raise ModelError("query_prompt= is the whole prompt, with its instruction; leave instruction= out")
 
 
-def place_prompts(checkpoint: Checkpoint, given: Mapping[TextRole, str | None]) -> Prompts:
+def place_prompts(
+    checkpoint: Checkpoint, given: Mapping[TextRole, str | None], instruction: str | None = None
+) -> Prompts:
     """Return the prompts of a checkpoint by role.
 
     Args:
         checkpoint: the model.
         given: for each role the name of a declared prompt, the text of another one, or None for the declared one.
+        instruction: what the prompt of queries, and of texts that are neither, says in the place of the declared
+            instruction; None for that one.
 
     Raises:
-        ModelError: the checkpoint's prompts are no texts by name, or a given name is not among them.
+        ModelError: the checkpoint's prompts are no texts by name, a given name is not among them, or none of them has a
+            place for an instruction.
     """
     declared, default = declared_prompts(checkpoint)
+    prompts = dict(given)
+    if instruction is not None:
+        prompts["query"] = instruct(declared, instruction, checkpoint.model)
+        prompts[""] = prompts["query"] if given.get("") is None else given[""]
     by_role = {role: next(filter(None, map(declared.get, names)), "") for role, names in PROMPT_NAMES.items()}
-    by_user = {role: _resolve_prompt(role, prompt, declared, checkpoint) for role, prompt in given.items()}
+    by_user = {role: _resolve_prompt(role, prompt, declared, checkpoint) for role, prompt in prompts.items()}
     query, document = (by_role[role] if by_user[role] is None else str(by_user[role]) for role in ("query", "document"))
     of_roles = {"query": query, **dict.fromkeys(PROMPT_NAMES["document"], document)}
     set_by_user = by_user["query" if default == "query" else "document"] is not None and default in of_roles
@@ -128,6 +147,22 @@ def place_prompts(checkpoint: Checkpoint, given: Mapping[TextRole, str | None]) 
     known_names = {name for names in PROMPT_NAMES.values() for name in names} if undecided else set(declared)
     unplaced = tuple(name for name, prompt in declared.items() if prompt and name not in known_names)
     return Prompts(query, document, text, any(declared.values()), unplaced)
+
+
+def instruct(declared: Mapping[str, str], instruction: str, model: str) -> str:
+    """Return the declared prompt of queries, or else the first that has an instruction, with another instruction.
+
+    Raises:
+        ModelError: no declared prompt has one.
+    """
+    for prompt in (declared.get("query", ""), *declared.values()):
+        for form in INSTRUCTION_FORMS:
+            if match := form.fullmatch(prompt):
+                return f"{match[1]}{instruction}{match[2]}"
+    raise ModelError(
+        f"{model!r} declares no prompt with a place for an instruction; give the whole prompt as its documentation has "
+        'it, e.g. --model_args \'{"query_prompt": "Instruct: …\\nQuery: "}\''
+    )
 
 
 def declared_prompts(checkpoint: Checkpoint) -> tuple[dict[str, str], str]:

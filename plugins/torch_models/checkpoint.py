@@ -30,6 +30,7 @@ CONFIG = "config.json"
 MODULES = "modules.json"
 SENTENCE = "config_sentence_transformers.json"
 SENTENCE_TRANSFORMER = "SentenceTransformer"
+LATE_INTERACTION = frozenset({"MultiVectorEncoder", "ColBERT"})  # the latter is PyLate's name
 MAX_ID_CHARS = 96
 HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
@@ -205,7 +206,10 @@ RULES: tuple[tuple[Callable[[Checkpoint], bool], str | None], ...] = (
     (ends("ForTokenClassification"), "tagger"),
     (ends("ForSequenceClassification"), "pairs"),  # before sentence-transformers, whose cross-encoders have this class
     (lambda checkpoint: checkpoint.is_sentence_transformer, "encoder"),
-    (lambda checkpoint: bool(checkpoint.sentence_class), None),  # its sparse and generative models
+    (lambda checkpoint: checkpoint.sentence_class == "SparseEncoder", "sparse"),
+    (lambda checkpoint: checkpoint.sentence_class in LATE_INTERACTION, "late_interaction"),
+    (lambda checkpoint: bool(checkpoint.sentence_class), None),  # its generative cross-encoders
+    (ends("HF_ColBERT"), "late_interaction"),
     (ends("ElectraForPreTraining"), "encoder"),  # discriminates replaced tokens from real ones; predicts no words
     (ends("ForMaskedLM", "ForPreTraining", "XLMWithLMHeadModel", "FlaubertWithLMHeadModel"), "masked"),
     (is_encoder_decoder, "seq2seq"),

@@ -98,8 +98,12 @@ def open_checkpoint(
     """
     kind = backend_of(checkpoint)
     if kind == "encoder":
-        return VllmEncoder(settings, checkpoint, place_prompts(checkpoint, settings.prompts))
-    if prompts := [OPTION_NAMES[role] for role, prompt in settings.prompts.items() if prompt is not None]:
+        return VllmEncoder(settings, checkpoint, place_prompts(checkpoint, settings.prompts, settings.instruction))
+    options = {
+        **{OPTION_NAMES[role]: prompt for role, prompt in settings.prompts.items()},
+        "instruction": settings.instruction,
+    }
+    if prompts := [name for name, prompt in options.items() if prompt is not None]:
         raise ModelError(f"{prompts[0]} is for encoders, and {settings.model!r} is none; leave it out")
     if kind == "pairs":
         return VllmCrossEncoder(settings, checkpoint)

@@ -48,6 +48,7 @@ class VllmSettings:
         query_prompt: prompt that an encoder reads before queries, as for the model `encoder`.
         document_prompt: the same before what queries are compared with.
         text_prompt: the same before texts that are compared with others of their kind.
+        instruction: instruction of an encoder in the place of the declared one, as for the model `encoder`.
         temperature: divisor of the scores of tokens, of which one is drawn; 0 for the likeliest token, the default.
         top_k: number of the likeliest tokens from which one is drawn; None for all.
         top_p: share of the probability that the likeliest tokens must reach, from which one is drawn; None for all.
@@ -72,6 +73,7 @@ class VllmSettings:
     query_prompt: str | None = None
     document_prompt: str | None = None
     text_prompt: str | None = None
+    instruction: str | None = None
     temperature: float | None = None
     top_k: int | None = None
     top_p: float | None = None
@@ -83,7 +85,7 @@ class VllmSettings:
     def __post_init__(self) -> None:
         one_of("dtype", self.dtype, DTYPES)
         one_of("scoring", self.scoring, SCORINGS)
-        check_prompts(self.prompts)
+        check_prompts(self.prompts, self.instruction)
         check_sampling(self)
 
     @property

@@ -110,6 +110,39 @@ def test_prompts_are_given_by_name_or_as_text_and_switched_off(with_prompts: Pro
         encoder(folder, document_prompt=3)
 
 
+@pytest.mark.parametrize(
+    ("declared", "query"),
+    [
+        ({"query": "Instruct: Find it\nQuery:"}, "Instruct: tell, me\nQuery:"),
+        ({"web": "Instruct: Find it\nQuery: ", "sts": "Instruct: Compare\nQuery: "}, "Instruct: tell, me\nQuery: "),
+        ({"query": "task: search result | query: ", "document": "text: "}, "task: tell, me | query: "),
+        ({"query": "<instruct>Find it\n<query>"}, "<instruct>tell, me\n<query>"),
+    ],
+)
+def test_an_instruction_takes_the_place_of_the_declared_one(
+    declared: dict[str, str], query: str, with_prompts: Prompted, encoder: Open
+) -> None:
+    folder = str(with_prompts(declared))
+    document = declared.get("document", "")
+    assert prompts_of(encoder(folder, instruction="tell, me")) == (query, document, query)
+    assert prompts_of(encoder(folder, instruction="tell, me", text_prompt="")) == (query, document, "")
+    assert encoder(folder, instruction="a").fingerprint() != encoder(folder, instruction="b").fingerprint()
+
+
+def test_an_instruction_without_a_place_is_one_line(with_prompts: Prompted, encoder: Open) -> None:
+    folder = str(with_prompts(E5))
+    cases: list[tuple[Any, str]] = [
+        ({"instruction": "a"}, r"declares no prompt with a place for an instruction; .*\"query_prompt\": \"Instruct"),
+        ({"instruction": " "}, "is not a text that says what to do"),
+        ({"instruction": ["a"]}, "is not a text that says what to do"),
+        ({"instruction": "a", "query_prompt": "b: "}, "leave instruction= out"),
+    ]
+    for options, reason in cases:
+        with pytest.raises(ModelError, match=reason) as caught:
+            encoder(folder, **options)
+        assert "\n" not in str(caught.value)
+
+
 def test_a_raw_encoder_has_the_prompts_that_are_given_or_in_its_figeval_json(
     workshop: Workshop, tmp_path: Path, encoder: Open
 ) -> None:

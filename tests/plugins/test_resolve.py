@@ -49,6 +49,21 @@ TABLE = [
     (
         {"architectures": ["BertForMaskedLM"]},
         {"modules.json": [], "config_sentence_transformers.json": {"model_type": "SparseEncoder"}},
+        "sparse",
+    ),
+    (None, {"modules.json": [], "config_sentence_transformers.json": {"model_type": "SparseEncoder"}}, "sparse"),
+    *(
+        (
+            {"architectures": ["BertModel"]},
+            {"modules.json": [], "config_sentence_transformers.json": {"model_type": name}},
+            "late_interaction",
+        )
+        for name in ("MultiVectorEncoder", "ColBERT")
+    ),
+    ({"architectures": ["HF_ColBERT"]}, {}, "late_interaction"),
+    (
+        {"architectures": ["BertModel"]},
+        {"modules.json": [], "config_sentence_transformers.json": {"model_type": "Unheard"}},
         None,
     ),
 ]

@@ -522,6 +522,8 @@ def test_prompts_are_those_of_encoder(gpt2: Path, workshop: Workshop, tmp_path: 
     assert open_model("vllm", folder, query_prompt="").describe()["prompts"]["query"] == ""
     with pytest.raises(ModelError, match="query_prompt is for encoders"):
         open_model("vllm", gpt2, query_prompt="a: ")
+    with pytest.raises(ModelError, match="instruction is for encoders"):
+        open_model("vllm", gpt2, instruction="a")
     (folder / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode": "mean", "include_prompt": False}))
     with pytest.raises(ModelError, match="vLLM cannot leave them out; use --model encoder:"):
         open_model("vllm", folder).embed(texts)
