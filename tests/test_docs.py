@@ -59,6 +59,7 @@ PAGES = (
             "augmentation",
             "board",
             "builds",
+            "check",
             "clusters",
             "contamination",
             "data",
