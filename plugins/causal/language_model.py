@@ -1,4 +1,5 @@
-"""Causal and encoder-decoder models on this machine. Capabilities: loglikelihood, generate; causal also token_scores.
+"""Causal and encoder-decoder models on this machine. Capabilities: loglikelihood, generate; causal also
+score_words, token_scores.
 
 Log-likelihoods come from the packed engine (`engine`), texts from `generation`. Loading, tokenization and chat
 templates are lm-eval's, so that numbers match those of its `hf` model. An encoder is rejected: lm-eval would score
@@ -42,12 +43,14 @@ from .packaged import SMOLLM2
 from .prompting import Prompting, context_length
 from .room import Room, longest_text
 from .strategies import check_strategies
+from .word_windows import WindowedTexts
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from transformers import PreTrainedTokenizerBase
 
+    from ..surprisal.requests import WordScores
     from .figeval_hf import FigevalHF
 
 MIN_LOGPROB = -1e4  # lowest log P of a token
@@ -117,6 +120,8 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
             self.chat = self._chat  # defined only if it is wanted
         if kind == "causal":
             self.token_scores = self._token_scores  # an encoder-decoder predicts no text from its own beginning
+            self.score_words = self._score_words
+            self.capabilities = ("score_words",)
 
     def loglikelihood(self, requests: Sequence[Continuation]) -> Outputs[float]:
         """Return Σ log P(token) per request; a context that is too long loses its beginning.
@@ -203,11 +208,21 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         """Return what `figeval.ScoresTokens` describes. Raises `TaskError` for an empty text."""
         lm = self.network
         rows = [[*start, *ids] for start, ids in encode_pairs(lm, [("", text) for text in texts])]
-        inputs = [row[: lm.max_length] for row in rows]
+        scores = self._scores_of_rows([row[: lm.max_length] for row in rows])
+        return Outputs(scores, frozenset(index for index, row in enumerate(rows) if len(row) > lm.max_length))
+
+    def _score_words(self, requests: Sequence[WordScores]) -> Outputs[list[float]]:
+        """Return log P of each word, from all that precedes it or from at least half of what the model takes."""
+        lm = self.network
+        texts = WindowedTexts.of(requests, lm.tokenizer, lm.prefix_token_id, lm.max_length)
+        return texts.outputs([scores[:, 0] for scores in self._scores_of_rows(texts.rows)])
+
+    def _scores_of_rows(self, rows: Sequence[list[int]]) -> list[NDArray[np.float64]]:
+        """Return `token_scores` of rows of token ids that fit the model."""
+        lm = self.network
         room = logits_at_once(lm.model, lm.device)
         budget = TokenBudget(min(self.budget.tokens, room), self.budget.rows)
-        scores = run_batches(list(map(len, inputs)), partial(token_scores, lm, inputs), budget)
-        return Outputs(scores, frozenset(index for index, row in enumerate(rows) if len(row) > lm.max_length))
+        return run_batches(list(map(len, rows)), partial(token_scores, lm, rows), budget)
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:

@@ -1,4 +1,4 @@
-"""Zero-shot scoring with masked language models. Capabilities: loglikelihood, fill.
+"""Zero-shot scoring with masked language models. Capabilities: loglikelihood, fill, score_words.
 
 A masked model defines no probability of a text; its pseudo-log-likelihood, the sum of log P(token | all other tokens),
 is used instead (Salazar et al. 2020, "Masked Language Model Scoring"). The vocabulary is scored at masks only.
@@ -25,12 +25,15 @@ from ..torch_models.loading import LoadedModel, Neural, input_limit, load_model,
 from ..torch_models.overlapping import Copy
 from ..torch_models.settings import Configured, Settings, one_of
 from ..torch_models.tokens import IDS, Tokens, padding_of
+from .hidden_words import HiddenWords, outputs_of
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
     from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
     from transformers.utils.generic import ModelOutput
+
+    from ..surprisal.requests import WordScores
 
 MAX_CHUNK_REQUESTS = 1_024  # requests expanded to masked copies at a time: bounds memory, not the batch
 WORDS_PER_TOKEN = 1_024  # scoring this many words takes about the memory of one token's forward pass
@@ -229,6 +232,7 @@ class MaskedNetwork(LoadedModel):
 class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
     """A masked language model that scores words under masks."""
 
+    capabilities = ("score_words",)
     unscored = 0  # words that had no token, or more than the model takes
 
     def loglikelihood(self, requests: Sequence[Continuation]) -> Outputs[float]:
@@ -279,6 +283,22 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
         facts = list(zip(owners, fitted_texts, strict=True))
         truncated = frozenset(index for index, text in facts if text.truncated)
         return Outputs(values, truncated, frozenset(index for index, text in facts if text.straddling))
+
+    def score_words(self, requests: Sequence[WordScores]) -> Outputs[list[float]]:
+        """Return log P of each word from all others; its tokens are predicted one by one, the later ones masked.
+
+        A word without a token, or one that alone exceeds the model's limit, gets NaN.
+        """
+        network = self.network
+        texts = [HiddenWords.of(network.tokenizer, request, network.limit) for request in requests]
+        self.unscored += sum(not word.positions for text in texts for word in text.words)
+        questions = [
+            hide(word.ids, range(position, word.positions.stop), [position], network.tokenizer.mask_token_id)
+            for text in texts
+            for word in text.words
+            for position in word.positions
+        ]
+        return outputs_of(texts, iter(self._answers(questions) if questions else ()))
 
     def _answers(self, questions: Sequence[MaskedQuestion]) -> list[float]:
         """Return one number per question; questions with the same masked text share one forward pass."""
