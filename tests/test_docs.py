@@ -78,6 +78,7 @@ PAGES = (
             "python",
             "report",
             "statistics",
+            "surprisal",
             "task_types",
             "training",
             "wings",

@@ -62,7 +62,7 @@ def special_tokens(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[
     """Return the ids of the tokens that the tokenizer puts before and after a text."""
     ids = list(tokenizer("a", verbose=False)["input_ids"])
     bare = list(tokenizer("a", add_special_tokens=False, verbose=False)["input_ids"])
-    start = next((place for place in range(len(ids)) if ids[place : place + len(bare)] == bare), 0)
+    start = next((index for index in range(len(ids)) if ids[index : index + len(bare)] == bare), 0)
     return ids[:start], ids[start + len(bare) :]
 
 

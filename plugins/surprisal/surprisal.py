@@ -17,7 +17,6 @@ from figeval.errors import DataError
 from figeval.prompts import PromptContext
 from figeval.task_types.base import TaskType, metric
 from figeval.task_types.fields import Definition, Field, OptionalTextField, RowContext, SpanField, TextField, TextsField
-from figeval.task_types.given import Given
 from figeval.task_types.routes import Dialogue, Route
 from figeval.types import JSON, Continuation, Example, Prediction, Request, Span, Value
 
@@ -59,9 +58,11 @@ class StudyWordsField(TextsField):
     def read(self, value: Any, row: RowContext) -> tuple[str, ...] | None:  # type: ignore[override]
         if value is None:
             return None
-        words = super(StudyWordsField, self).read(value, row)
+        words, text = super(StudyWordsField, self).read(value, row), row.read.get(self.of)
+        if text is None:
+            raise row.error(f"there is no {self.of} with these words")
         try:
-            locate_words(row.read[self.of], words)
+            locate_words(text, words)
         except ValueError as error:
             raise row.error(str(error)) from error
         return words
@@ -71,6 +72,16 @@ class StudyWordsField(TextsField):
 
     def schema(self) -> JSON:
         return {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]}
+
+
+@dataclass(frozen=True, slots=True)
+class RegionField(SpanField):
+    """A span of the text in `of`, which may be null; null if there is none."""
+
+    def read(self, value: Any, row: RowContext) -> Span | None:
+        if value is not None and row.read.get(self.of) is None:
+            raise row.error(f"there is no {self.of} with this span")
+        return super(RegionField, self).read(value, row) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +120,9 @@ class SurprisalExample(Example):
     ] = None
     region: Annotated[
         Span | None,
-        SpanField("The expression in question: its words (first occurrence), or [start, end]; null: none.", of="text"),
+        RegionField(
+            "The expression in question: its words (first occurrence), or [start, end]; null: none.", of="text"
+        ),
     ] = None
     measures: Annotated[
         tuple[float | None, ...] | None,
@@ -123,7 +136,7 @@ class SurprisalExample(Example):
         StudyWordsField("Its words, if a study divided it in its own way.", of="contrast"),
     ] = None
     contrast_region: Annotated[
-        Span | None, SpanField("The expression in the other version; null: none.", of="contrast")
+        Span | None, RegionField("The expression in the other version; null: none.", of="contrast")
     ] = None
 
     @property
@@ -191,7 +204,7 @@ class TextSurprisals:
         """Return what is wrong with the surprisals as those of a text, or ""."""
         end = 0
         for piece in self.pieces:
-            if not all(isinstance(place, int) for place in piece[:2]) or not end <= piece.start < piece.end <= len(
+            if not all(isinstance(index, int) for index in piece[:2]) or not end <= piece.start < piece.end <= len(
                 text
             ):
                 return f"{piece[:2]!r:.80} is no further stretch of a text of {len(text)} characters"
@@ -264,8 +277,8 @@ class SurprisalType(TaskType[SurprisalExample]):
 
     name = "surprisal"
     Example = SurprisalExample
-    gold_fields = ("measures",)
-    given_form = "a list with the surprisal of each word in bits, null where it is unknown"
+    gold_fields = ("text",)  # what is there to be expected
+    given_form = '{"text": {"words": [[start, end, bits], …], "signs": [[start, end, bits], …]}}'
     folder = files(__package__)
     default_metrics = ("surprisal", "bits_per_byte")
     default_baselines = (FLOOR,)
@@ -331,8 +344,8 @@ class SurprisalType(TaskType[SurprisalExample]):
 
     def to_json(self, value: Value | None) -> Any:
         """Return the surprisals as lists of [start, end, bits]."""
-        if not isinstance(value, Answer):
-            return None if value is None else list(value)
+        if value is None:
+            return None
         contrast = {} if value.contrast is None else {"contrast": value.contrast.to_json()}
         return {"text": value.text.to_json(), **contrast}
 
@@ -342,15 +355,6 @@ class SurprisalType(TaskType[SurprisalExample]):
             return None
         contrast = TextSurprisals.from_json(stored["contrast"]) if "contrast" in stored else None
         return Answer(TextSurprisals.from_json(stored["text"]), contrast)
-
-    def given(self, example: SurprisalExample, given: Given, labels: Sequence[str]) -> Prediction:  # noqa: ARG002
-        """Return the surprisals of a list, a number per word."""
-        values = given.parsed
-        pieces = [piece for piece in pieces_of(example.text, example.words) if piece.is_word]
-        if not isinstance(values, list) or len(values) != len(pieces):
-            raise ValueError(f"{given.value!r:.80} does not have a number for each of {len(pieces)} words")
-        bits = Given(scores=values).numbers("words", len(pieces))
-        return _predict(example, [("", pieces)], [[-number * math.log(2) for number in bits]])
 
     def value_problem(self, value: Value, example: SurprisalExample, labels: Sequence[str]) -> str:  # noqa: ARG002
         if not isinstance(value, Answer):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from figeval.types import Prediction, Span
 
-    from .surprisal import Surprisal, SurprisalExample, TextSurprisals
+    from .surprisal import Answer, Surprisal, SurprisalExample, TextSurprisals
 
     Floats: TypeAlias = NDArray[np.float64]
 
@@ -37,21 +37,22 @@ ROUNDING_ERROR = 1e-9  # below this share of its variance, what is left of a var
 
 def word_bits(_example: SurprisalExample, prediction: Prediction) -> tuple[float, float] | None:
     """Return the bits of the words, and their number."""
-    return _rate(prediction.value.text.words) if answered(prediction) else None
+    answer = _answer(prediction)
+    return None if answer is None else _rate(answer.text.words)
 
 
 def region_bits(example: SurprisalExample, prediction: Prediction) -> tuple[float, float] | None:
     """Return the bits of the words in the region, and their number."""
-    if example.region is None or not answered(prediction):
-        return None
-    return _rate(_within(prediction.value.text.words, example.region))
+    answer = _answer(prediction)
+    return None if answer is None or example.region is None else _rate(_within(answer.text.words, example.region))
 
 
 def byte_bits(example: SurprisalExample, prediction: Prediction) -> tuple[float, float] | None:
     """Return the bits of words and signs, and the bytes of both with the blanks before them."""
-    if not answered(prediction):
+    answer = _answer(prediction)
+    if answer is None:
         return None
-    pieces = prediction.value.text.pieces
+    pieces = answer.text.pieces
     starts = [0, *(piece.end for piece in pieces)]
     rows = [
         (piece.bits, len(example.text[start : piece.end].encode("utf-8", "surrogatepass")))
@@ -63,11 +64,17 @@ def byte_bits(example: SurprisalExample, prediction: Prediction) -> tuple[float,
 
 def text_bits(_example: SurprisalExample, prediction: Prediction) -> tuple[float, float] | None:
     """Return the bits of words and signs, and the number of words."""
-    if not answered(prediction):
+    answer = _answer(prediction)
+    if answer is None:
         return None
-    bits = [piece.bits for piece in prediction.value.text.pieces if piece.bits is not None]
-    words = sum(word.bits is not None for word in prediction.value.text.words)
+    bits = [piece.bits for piece in answer.text.pieces if piece.bits is not None]
+    words = sum(word.bits is not None for word in answer.text.words)
     return (math.fsum(bits), float(words)) if words else None
+
+
+def _answer(prediction: Prediction) -> Answer | None:
+    """Return the surprisals, or None if there are none."""
+    return prediction.value if answered(prediction) else None
 
 
 def _rate(words: Sequence[Surprisal]) -> tuple[float, float] | None:
@@ -106,11 +113,12 @@ def contrast_difference(example: SurprisalExample, prediction: Prediction) -> fl
 
     If both have a region, its words count alone. If the surprisal of one of the words is unknown, there is no value.
     """
-    if not answered(prediction) or prediction.value.contrast is None:
+    answer = _answer(prediction)
+    if answer is None or answer.contrast is None:
         return None
     both = example.region is not None and example.contrast_region is not None
-    text = _mean(prediction.value.text, example.region if both else None)
-    contrast = _mean(prediction.value.contrast, example.contrast_region if both else None)
+    text = _mean(answer.text, example.region if both else None)
+    contrast = _mean(answer.contrast, example.contrast_region if both else None)
     return None if text is None or contrast is None else contrast - text
 
 
@@ -128,14 +136,17 @@ CONTRAST_DIFFERENCE = mean_of(contrast_difference, absent=UNCONTRASTED, bounds=N
 
 def word_products(example: SurprisalExample, prediction: Prediction) -> Sequence[float] | None:
     """Return the sums over words of the products of 1, length in characters, surprisal and measure, shape (10,)."""
-    if example.measures is None or not answered(prediction):
+    answer = _answer(prediction)
+    if example.measures is None or answer is None:
         return None
-    rows = [(1.0, *row) for row in _measured(prediction.value.text.words, example.measures)]
+    rows = [(1.0, *row) for row in _word_measures(answer.text.words, example.measures)]
     pairs = [(i, j) for i in range(4) for j in range(i, 4)]
     return [math.fsum(row[i] * row[j] for row in rows) for i, j in pairs] if rows else None
 
 
-def _measured(words: Sequence[Surprisal], measures: Sequence[float | None]) -> Iterator[tuple[float, float, float]]:
+def _word_measures(
+    words: Sequence[Surprisal], measures: Sequence[float | None]
+) -> Iterator[tuple[float, float, float]]:
     for word, measure in zip(words, measures, strict=True):
         if word.bits is not None and measure is not None:
             yield float(word.end - word.start), word.bits, measure

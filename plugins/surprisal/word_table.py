@@ -49,7 +49,8 @@ def _word_rows(answer: StoredAnswer) -> Iterator[dict[str, Any]]:
     value = SurprisalType().from_json(answer.row["pred"])
     if value is None:
         return
-    measures = answer.row["gold"] or []
+    gold: Any = answer.row["gold"]
+    measures = gold or []
     yield from _rows_of(answer, "text", value.text, measures)
     if value.contrast is not None:
         yield from _rows_of(answer, "contrast", value.contrast, [])

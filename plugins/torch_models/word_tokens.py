@@ -43,15 +43,15 @@ def group_tokens(tokenizer: PreTrainedTokenizerBase, context: str, text: str, en
         ends: end of each piece in characters of `text`.
     """
     borders = [len(context), *(len(context) + end for end in ends)]
-    whole = context + text[: ends[-1] if ends else 0]
-    piece = encode_bare(tokenizer, whole)
+    joint_text = context + text[: ends[-1] if ends else 0]
+    piece = encode_bare(tokenizer, joint_text)
     ids, offsets = piece.ids, piece.offsets
-    cuts = _straddled(whole, offsets, borders)
+    cuts = _straddled(joint_text, offsets, borders)
     if cuts:
-        ids, offsets = _encode_parts(tokenizer, whole, cuts)
+        ids, offsets = _encode_parts(tokenizer, joint_text, cuts)
     groups: list[list[int]] = [[] for _ in ends]
     for position, (begin, end) in enumerate(offsets):
-        blanks = len(whole[begin:end]) - len(whole[begin:end].lstrip())
+        blanks = len(joint_text[begin:end]) - len(joint_text[begin:end].lstrip())
         first = begin + (blanks if blanks < end - begin else 0)
         index = bisect_right(borders, first) - 1
         if 0 <= index < len(groups):

@@ -82,10 +82,14 @@ def check(  # noqa: PLR0913 - a gate has many conditions
     other = None
     if not_worse_than is not None:
         other = _read_complete(not_worse_than)
-        metrics, names = (names_in(given) if isinstance(given, str) else tuple(given) for given in (metric, tasks))
+        metrics, names = map(_names, (metric, tasks))
         compared, remarks = compare_with(((path, record), other), metrics, names, margin, seed)
         conditions += compared
     return Gate(tuple(conditions), record.model.name, None if other is None else other[1].model.name, tuple(remarks))
+
+
+def _names(names: Names) -> tuple[str, ...]:
+    return names_in(names) if isinstance(names, str) else tuple(names)
 
 
 def _read_complete(run: Run | str | Path) -> tuple[Path, RunRecord]:

@@ -90,17 +90,17 @@ def check_bounds(record: RunRecord, kind: BoundKind, bounds: Mapping[str, float]
         OptionError: the run has no such score, a bound is not a finite number, or it is a lower one for a metric whose
             low values are good.
     """
-    scores = {f"{named.task}.{named.score.metric}": named for named in _named_scores(record)}
+    scores = {f"{entry.task}.{entry.score.metric}": entry for entry in _named_scores(record)}
     for name, bound in bounds.items():
         if isinstance(bound, bool) or not isinstance(bound, int | float) or not math.isfinite(bound):
             raise OptionError(f"--{kind} {one_line(name, 80)}: {bound!r:.80} is not a finite number")
-        for named in _select(scores, name, kind):
-            if BOUNDS[kind].is_lower and not named.score.higher_is_better:
+        for entry in _select(scores, name, kind):
+            if BOUNDS[kind].is_lower and not entry.score.higher_is_better:
                 upper = kind.replace("min", "max")
                 raise OptionError(
-                    f"--{kind} {one_line(name, 80)}: {named.score.metric} is better if lower; use --{upper}"
+                    f"--{kind} {one_line(name, 80)}: {entry.score.metric} is better if lower; use --{upper}"
                 )
-            yield _check_bound(named, kind, float(bound))
+            yield _check_bound(entry, kind, float(bound))
 
 
 def _named_scores(record: RunRecord) -> Iterator[NamedScore]:
@@ -141,7 +141,7 @@ def _named_scores(record: RunRecord) -> Iterator[NamedScore]:
 def _select(scores: Mapping[str, NamedScore], name: str, kind: BoundKind) -> list[NamedScore]:
     if name in scores:
         return [scores[name]]
-    matches = [named for key, named in scores.items() if named.selectable and fnmatchcase(key, name)]
+    matches = [entry for key, entry in scores.items() if entry.selectable and fnmatchcase(key, name)]
     if matches:
         return matches
     listed = ", ".join([*scores][:MAX_LISTED_SCORES]) + ", …" * (len(scores) > MAX_LISTED_SCORES)
@@ -149,17 +149,17 @@ def _select(scores: Mapping[str, NamedScore], name: str, kind: BoundKind) -> lis
     raise OptionError(f"--{kind} {one_line(name, 80)}: the run has no such score{cure}")
 
 
-def _check_bound(named: NamedScore, kind: BoundKind, bound: float) -> Condition:
-    score, test = named.score, BOUNDS[kind]
+def _check_bound(entry: NamedScore, kind: BoundKind, bound: float) -> Condition:
+    score, test = entry.score, BOUNDS[kind]
     condition = Condition(
-        task=named.task,
+        task=entry.task,
         metric=score.metric,
         kind=kind,
         bound=bound,
         value=score.value,
         low=score.low,
         high=score.high,
-        reason=named.remark,
+        reason=entry.remark,
     )
     number: float | None = getattr(score, test.end)
     if score.value is None or not math.isfinite(score.value):
@@ -172,4 +172,4 @@ def _check_bound(named: NamedScore, kind: BoundKind, bound: float) -> Condition:
     ends = {"low": "the lower end of the interval", "high": "the upper end of the interval", "value": "the value"}
     side = "below" if test.is_lower else "above"
     failure = f"{ends[test.end]} is {side} {format_number(bound, 'g')}"
-    return replace(condition, passed=passed, reason="; ".join(filter(None, (named.remark, "" if passed else failure))))
+    return replace(condition, passed=passed, reason="; ".join(filter(None, (entry.remark, "" if passed else failure))))
