@@ -5,7 +5,7 @@ from __future__ import annotations
 from figeval.hooks import SourceRegistrar, TaskTypeRegistrar, hookimpl
 
 TASK_TYPES = ("choice", "ranking", "pairs", "spans", "joint", "generation", "similarity")
-FORMATS = ("jsonl", "json", "csv", "tsv")  # schemes of data
+TEXTS = ("jsonl", "json", "csv", "tsv")  # schemes of data in text files
 
 
 @hookimpl
@@ -17,6 +17,7 @@ def register_task_types(register: TaskTypeRegistrar) -> None:
 
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
-    """Register the readers of plain files."""
-    for name in FORMATS:
+    """Register the readers of files."""
+    for name in TEXTS:
         register(name, f"figeval.data.row_files:open_{name}")
+    register("xlsx", "figeval.data.workbooks:open_xlsx")

@@ -39,11 +39,12 @@ ENCRYPTED = 1  # bit of `ZipInfo.flag_bits`
 STREAMED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # zipfile unpacks others in pieces of unlimited size
 METHODS = {9: "Deflate64", 12: "bzip2", 14: "LZMA", 93: "Zstandard", 95: "xz", 98: "PPMd"}  # of compression
 MACHINES = (".DS_Store", "Thumbs.db", "desktop.ini")  # files that systems add to archives
+AS_SHEET = "save the sheet as .xlsx or CSV UTF-8"
 DOCUMENTS = {  # member → what the archive is, and what to do
-    "xl/workbook.xml": ("is an Excel workbook", "save the sheet as CSV UTF-8"),
-    "xl/workbook.bin": ("is an Excel workbook", "save the sheet as CSV UTF-8"),
+    "xl/workbook.xml": ("is an Excel workbook", "read it with xlsx:, or save the sheet as CSV UTF-8"),
+    "xl/workbook.bin": ("is a binary workbook (.xlsb)", AS_SHEET),
     "word/document.xml": ("is a Word document", "save its rows as CSV UTF-8"),
-    "content.xml": ("is an OpenDocument file", "save the sheet as CSV UTF-8"),
+    "content.xml": ("is an OpenDocument file", AS_SHEET),
     "Index/Document.iwa": ("is a document of Apple Numbers or Pages", "export it as CSV"),
 }
 Packed: TypeAlias = "IO[bytes] | gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile"
@@ -178,8 +179,7 @@ def single_member(archive: zipfile.ZipFile) -> zipfile.ZipInfo:
     Raises:
         ArchiveError: there are several or none, or the archive is a document.
     """
-    names = set(archive.namelist())
-    if document := next((about for name, about in DOCUMENTS.items() if name in names), None):
+    if document := document_problem(archive):
         raise ArchiveError(*document)
     members = [info for info in archive.infolist() if not _is_added(info.filename)]
     if len(members) != 1:
@@ -189,6 +189,20 @@ def single_member(archive: zipfile.ZipFile) -> zipfile.ZipInfo:
         )
         raise ArchiveError(content, "unpack it and give the file of the rows" if members else "pack it again")
     return members[0]
+
+
+def document_problem(archive: zipfile.ZipFile) -> tuple[str, str] | None:
+    """Return what an archive is that is a document, and what to do; None if it is none."""
+    names = set(archive.namelist())
+    return next((about for name, about in DOCUMENTS.items() if name in names), None)
+
+
+def has_member(stream: IO[bytes], member: str) -> bool:
+    """Return whether a zip archive has a member; False for a damaged one."""
+    try:
+        return member in open_archive(stream).namelist()
+    except ArchiveError:
+        return False
 
 
 def _is_added(name: str) -> bool:

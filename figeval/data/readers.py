@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from figeval.errors import DataError, FigevalError
+from figeval.io.files import inside, is_file
+from figeval.io.text import near
 from figeval.plugins import PluginManager
 from figeval.registry import Registry
 
@@ -70,6 +72,15 @@ def read(reference: str, context: DataContext, readers: Registry[Opener]) -> Ite
         likely = ending if ending in readers else "jsonl"
         raise DataError(f"data {reference!r} has no scheme; write, for example, '{likely}:{reference}'")
     return readers.get(scheme)(path, context)
+
+
+def resource(path: str, context: DataContext) -> Traversable:
+    """Return the file at this path. Raises `DataError` with similar names if there is none."""
+    file = inside(context.folder, path, DataError)
+    if not is_file(file):
+        beside = [other.name for other in context.folder.iterdir()] if context.folder.is_dir() else []
+        raise DataError(f"there is no data file {path!r:.200} in {context.folder}{near(path, beside)}")
+    return file
 
 
 # ---- availability of the rows ---------------------------------------------------------------------------------------

@@ -19,10 +19,11 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from figeval.data.readers import DataContext, Row
+from figeval.data.readers import DataContext, Row, resource
 from figeval.data.text_files import (
     ends_in_carriage_returns,
     inner_suffix,
+    is_workbook,
     max_row_bytes,
     text_head,
     text_lines,
@@ -30,12 +31,14 @@ from figeval.data.text_files import (
     whole_text,
 )
 from figeval.errors import DataError, OptionError
-from figeval.io.files import inside, is_file
+from figeval.io.files import is_file
 from figeval.io.json_files import InvalidJSON, parse_json
 from figeval.io.text import near, one_line
 
 TABLES = {"csv": ",", "tsv": "\t"}  # format → separator, unless the table shows another one
-FORMATS = ("jsonl", "json", *TABLES)  # schemes of data
+TEXTS = ("jsonl", "json", *TABLES)  # formats of text files, which may be packed
+FORMATS = (*TEXTS, "xlsx")
+STRINGS = (*TABLES, "xlsx")  # formats of which every value is a string
 
 
 def numbered_rows(
@@ -54,6 +57,10 @@ def numbered_rows(
     if file_format == "json":
         listed = enumerate(_json_rows(read_json(file, loads), file), 1)
         return ((f"{file}: row {number}", row) for number, row in listed)
+    if file_format == "xlsx":
+        from figeval.data.workbooks import numbered_sheet
+
+        return numbered_sheet(file)
     if file_format in TABLES:
         from figeval.data.tables import numbered_table
 
@@ -75,16 +82,7 @@ def _open(path: str, context: DataContext, *, file_format: str) -> Iterator[Row]
     return read_rows(resource(path, context), file_format)
 
 
-open_jsonl, open_json, open_csv, open_tsv = (partial(_open, file_format=file_format) for file_format in FORMATS)
-
-
-def resource(path: str, context: DataContext) -> Traversable:
-    """Return the file at this path. Raises `DataError` with similar names if there is none."""
-    file = inside(context.folder, path, DataError)
-    if not is_file(file):
-        beside = [other.name for other in context.folder.iterdir()] if context.folder.is_dir() else []
-        raise DataError(f"there is no data file {path!r:.200} in {context.folder}{near(path, beside)}")
-    return file
+open_jsonl, open_json, open_csv, open_tsv = (partial(_open, file_format=file_format) for file_format in TEXTS)
 
 
 # ---- files of users --------------------------------------------------------------------------------------------------
@@ -149,10 +147,10 @@ class RowFile:
     """The rows of a file, in the format of its suffix.
 
     A table with a header (`.csv`, `.tsv`), JSON Lines or a JSON list (`.jsonl`, `.json`; the first character tells them
-    apart), which may be packed. They are read as the data of tasks are.
+    apart), which may be packed, or an Excel workbook, whatever its name. They are read as the data of tasks are.
 
     Attributes:
-        path: the file; read line by line, unless it is a JSON list.
+        path: the file; read line by line, unless it is a JSON list. For a sheet of a workbook, `FILE#SHEET?header=ROW`.
         expected: end of the error about a missing file, which says what is expected.
         columns: figeval's name of a field → the file's.
         flag: the command's flag for `columns`, for errors; empty if there is none.
@@ -169,11 +167,23 @@ class RowFile:
         Raises:
             DataError: the file cannot be read, or a row does not have its format.
         """
-        file_format = self._format()
-        for number, (location, row) in enumerate(numbered_rows(self.path, file_format, _unambiguous), 1):
-            if file_format in TABLES and any("\0" in value for value in row.values()):
+        file_format, numbered = self._open()
+        for number, (location, row) in enumerate(numbered, 1):
+            if file_format in STRINGS and any("\0" in value for value in row.values()):
                 raise DataError(f"{location}: a zero byte, which no text has; remove it")
             yield UserRow(number, location, row, self.columns, self.flag)
+
+    def _open(self) -> tuple[str, Iterator[tuple[str, Row]]]:
+        """Return the format of the file, and its rows with their places."""
+        if is_workbook(self.path) or (not is_file(self.path) and "#" in self.path.name):
+            from figeval.data.workbooks import SheetAddress, numbered_sheet, parse_address
+
+            address = SheetAddress(str(self.path)) if is_file(self.path) else parse_address(str(self.path))
+            if not is_file(file := Path(address.file)):
+                raise DataError(f"there is no file {file}; {self.expected}")
+            return "xlsx", numbered_sheet(file, address.sheet, address.header)
+        file_format = self._format()
+        return file_format, numbered_rows(self.path, file_format, _unambiguous)
 
     def _format(self) -> str:
         if not is_file(self.path):

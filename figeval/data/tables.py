@@ -61,12 +61,7 @@ def _named_rows(
 ) -> Iterator[tuple[int, Row]]:
     """Yield the records below the header by the names of the columns."""
     first, names = next(((line, record) for line, record in records if any(record)), (1, []))
-    if not names:
-        raise DataError(f"{file}: the file is empty; its first line must name the columns")
-    if len(names) > MAX_COLUMNS:
-        raise DataError(f"{file}:{first}: {len(names):,} columns, but at most {MAX_COLUMNS:,} are read; leave some out")
-    if twice := sorted(name for name, count in Counter(names).items() if count > 1 and name):
-        raise DataError(f"{file}:{first}: column {twice[0]!r:.80} is named twice")
+    check_names(names, file, first)
     padded, surplus = padded_names(names), table_format.surplus
     for line, record in records:
         if not any(map(str.strip, record)):
@@ -77,8 +72,23 @@ def _named_rows(
             columns = one_line(", ".join(names), 200)
             cure = width_cure(names, record, table_format.dialect.delimiter)
             raise DataError(f"{file}:{line}: {len(record)} values for {len(names)} columns ({columns}); {cure}")
-        row = zip(names, record, strict=True)
-        yield line, _PaddedRow(row, padded) if padded else dict(row)
+        yield line, named_row(names, record, padded)
+
+
+def check_names(names: Sequence[str], file: str, line: int) -> None:
+    """Raise `DataError` unless a header names at least one column, not too many, and none twice."""
+    if not any(names):
+        raise DataError(f"{file}: the file is empty; its first line must name the columns")
+    if len(names) > MAX_COLUMNS:
+        raise DataError(f"{file}:{line}: {len(names):,} columns, but at most {MAX_COLUMNS:,} are read; leave some out")
+    if twice := sorted(name for name, count in Counter(names).items() if count > 1 and name):
+        raise DataError(f"{file}:{line}: column {twice[0]!r:.80} is named twice")
+
+
+def named_row(names: Sequence[str], values: Sequence[str], padded: Mapping[str, str]) -> Row:
+    """Return the values by the names of their columns; `padded` has those that may be found by another spelling."""
+    row = zip(names, values, strict=True)
+    return _PaddedRow(row, padded) if padded else dict(row)
 
 
 def read_cells(file: Path, cure: str) -> list[list[str]]:

@@ -21,7 +21,7 @@ from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING
 
 from figeval.errors import DataError
-from figeval.io.files import BYTE_ORDER_MARK, decode_text
+from figeval.io.files import BYTE_ORDER_MARK, decode_text, is_file
 from figeval.io.json_files import MAX_BYTES as MAX_JSON_BYTES
 from figeval.io.text import whole_number
 
@@ -37,9 +37,10 @@ PACKED = {  # first bytes of what is unpacked → name of the format
     b"PK\x03\x04": "zip",
     b"PK\x05\x06": "zip",  # an empty archive
 }
+WORKBOOK_MEMBER = "xl/workbook.xml"
 SUFFIXES = (".gz", ".bz2", ".xz", ".zip")
 AS_TEXT = "save it as CSV or JSON Lines"
-AS_CSV = "save the sheet as CSV UTF-8"
+AS_CSV = "save the sheet as .xlsx or CSV UTF-8"
 NO_TEXT = {  # first bytes of other files → what they are, and what to do
     b"PAR1": f"is a Parquet file; {AS_TEXT}",
     b"ARROW1": f"is an Arrow file; {AS_TEXT}",
@@ -125,6 +126,21 @@ def _is_utf8(head: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def is_workbook(file: Traversable) -> bool:
+    """Return whether a file is an Excel workbook (.xlsx), whatever its name."""
+    if not is_file(file):
+        return False
+    try:
+        with file.open("rb") as stream:
+            if _packing(stream.read(4)) != "zip":
+                return False
+            from figeval.data.archives import has_member
+
+            return has_member(stream, WORKBOOK_MEMBER)
+    except OSError as error:
+        raise DataError(f"{file} cannot be read ({error.strerror or error})") from error
 
 
 def inner_suffix(file: Traversable) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
 
 from figeval.data import DataContext, Row
-from figeval.data.row_files import resource
+from figeval.data.readers import resource
 from figeval.errors import DataError
 from figeval.io.files import is_file
 

@@ -165,9 +165,10 @@ REFUSED_FILES: list[tuple[str, bytes | str, str]] = [
     (
         "a.xlsx",
         zip_archive("xl/workbook.xml", "[Content_Types].xml"),
-        "is an Excel workbook; save the sheet as CSV UTF-8",
+        "a.xlsx is damaged or no Excel workbook",
     ),
-    ("a.ods", zip_archive("mimetype", "content.xml"), "is an OpenDocument file; save the sheet as CSV UTF-8"),
+    ("a.xlsb", zip_archive("xl/workbook.bin"), "is a binary workbook (.xlsb); save the sheet as .xlsx or CSV UTF-8"),
+    ("a.ods", zip_archive("mimetype", "content.xml"), "is an OpenDocument file; save the sheet as .xlsx or CSV UTF-8"),
     ("cut.zip", ZIP_FILE[:-30], "cut.zip is damaged or cut off (File is not a zip file); copy or download it again"),
     ("wrong sum.zip", flip_byte(ZIP_FILE, ZIP_FILE.index(b"F01")), "is damaged or cut off (Bad CRC-32"),
     ("encrypted.zip", set_header_field(ZIP_FILE, 6, 1), "encrypted.zip is encrypted; unpack it with its password"),
