@@ -5,7 +5,7 @@ from __future__ import annotations
 from figeval.hooks import SourceRegistrar, TaskTypeRegistrar, hookimpl
 
 TASK_TYPES = ("choice", "ranking", "pairs", "spans", "joint", "generation", "similarity")
-TEXTS = ("jsonl", "json", "csv", "tsv")  # schemes of data in text files
+FORMATS = ("jsonl", "json", "csv", "tsv", "xlsx", "parquet", "arrow")  # schemes of data in files
 
 
 @hookimpl
@@ -18,6 +18,5 @@ def register_task_types(register: TaskTypeRegistrar) -> None:
 @hookimpl
 def register_sources(register: SourceRegistrar) -> None:
     """Register the readers of files."""
-    for name in TEXTS:
+    for name in FORMATS:
         register(name, f"figeval.data.row_files:open_{name}")
-    register("xlsx", "figeval.data.workbooks:open_xlsx")

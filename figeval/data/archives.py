@@ -10,10 +10,12 @@ import gzip
 import io
 import lzma
 import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, TypeAlias
 
@@ -47,7 +49,7 @@ DOCUMENTS = {  # member → what the archive is, and what to do
     "content.xml": ("is an OpenDocument file", AS_SHEET),
     "Index/Document.iwa": ("is a document of Apple Numbers or Pages", "export it as CSV"),
 }
-Packed: TypeAlias = "IO[bytes] | gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile"
+Packed: TypeAlias = "IO[bytes] | gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile | _ZstdFile"
 
 
 class ArchiveError(Exception):
@@ -64,7 +66,7 @@ class LockedArchiveError(ArchiveError):
 
 @contextmanager
 def open_packed(stream: IO[bytes], kind: str, name: str) -> Iterator[IO[bytes]]:
-    """Open what a file holds that is packed as `kind`: gzip, bzip2, xz, or a zip archive of one file.
+    """Open what a file holds that is packed as `kind`: gzip, bzip2, xz, zstd, or a zip archive of one file.
 
     Raises:
         DataError: it is damaged, encrypted, packed in an unknown way, or several files; also while it is read, and if
@@ -86,7 +88,40 @@ def open_packed(stream: IO[bytes], kind: str, name: str) -> Iterator[IO[bytes]]:
 def _decompressor(stream: IO[bytes], kind: str) -> Packed:
     if kind == "gzip":
         return gzip.GzipFile(fileobj=stream, mode="rb")
+    if kind == "zstd":
+        return _ZstdFile(stream)
     return bz2.BZ2File(stream) if kind == "bzip2" else lzma.LZMAFile(stream)
+
+
+class _ZstdFile(io.RawIOBase):
+    """A file packed with zstd, whose errors are those of `BROKEN`. Raises `ArchiveError` without the library."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        try:
+            module = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+        except ImportError as error:
+            cure = "pip install 'figeval[zstd]', or pack it with gzip"
+            raise ArchiveError("is packed with zstd, which needs the library backports.zstd", cure) from error
+        self._failure: type[Exception] = module.ZstdError
+        self._stream = module.ZstdFile(stream)
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes. Raises `OSError` for a damaged file, `EOFError` for one that is cut off."""
+        try:
+            data: bytes = self._stream.read(size)
+        except self._failure as error:
+            raise OSError(str(error)) from error
+        return data
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Change the position in the stream."""
+        position: int = self._stream.seek(offset, whence)
+        return position
+
+    def tell(self) -> int:
+        """Return the position in the stream."""
+        position: int = self._stream.tell()
+        return position
 
 
 @contextmanager

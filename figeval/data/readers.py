@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from figeval.errors import DataError, FigevalError
-from figeval.io.files import inside, is_file
+from figeval.io.files import inside, is_file, is_folder
 from figeval.io.text import near
 from figeval.plugins import PluginManager
 from figeval.registry import Registry
@@ -52,6 +52,7 @@ class DataContext:
     copies: Callable[[str], list[Path]] = copies
 
 
+Find: TypeAlias = Callable[[str], Traversable]  # path → file or folder
 Opener: TypeAlias = Callable[[str, DataContext], Iterator[Row]]
 
 
@@ -74,10 +75,13 @@ def read(reference: str, context: DataContext, readers: Registry[Opener]) -> Ite
     return readers.get(scheme)(path, context)
 
 
-def resource(path: str, context: DataContext) -> Traversable:
-    """Return the file at this path. Raises `DataError` with similar names if there is none."""
+def resource(path: str, context: DataContext, *, folders: bool = False) -> Traversable:
+    """Return the file at this path, or with `folders` a folder. Raises `DataError` with similar names if there is none.
+
+    The path is relative to the folder of the task.
+    """
     file = inside(context.folder, path, DataError)
-    if not is_file(file):
+    if not is_file(file) and not (folders and is_folder(file)):
         beside = [other.name for other in context.folder.iterdir()] if context.folder.is_dir() else []
         raise DataError(f"there is no data file {path!r:.200} in {context.folder}{near(path, beside)}")
     return file

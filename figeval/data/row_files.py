@@ -1,4 +1,4 @@
-"""Read rows from files: JSON Lines, a JSON list, or a table with a header (`tables`).
+"""Read rows from files: JSON Lines, JSON lists, tables with a header (`tables`), workbooks and columnar files.
 
 `numbered_rows` reads all of them, for the data of tasks (`csv:rows.csv`, with paths relative to the folder of the task)
 and for the files that users give to commands (`RowFile`), whose fields may have other names than figeval's. Files are
@@ -8,6 +8,7 @@ and in UTF-16 (`text_files`). Every mistake is a `DataError` that names file and
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections import Counter
@@ -19,11 +20,11 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from figeval.data.readers import DataContext, Row, resource
+from figeval.data.readers import DataContext, Find, Row, resource
 from figeval.data.text_files import (
+    binary_format,
     ends_in_carriage_returns,
     inner_suffix,
-    is_workbook,
     max_row_bytes,
     text_head,
     text_lines,
@@ -31,23 +32,24 @@ from figeval.data.text_files import (
     whole_text,
 )
 from figeval.errors import DataError, OptionError
-from figeval.io.files import is_file
+from figeval.io.files import digest_of_file, is_file
 from figeval.io.json_files import InvalidJSON, parse_json
 from figeval.io.text import near, one_line
 
 TABLES = {"csv": ",", "tsv": "\t"}  # format → separator, unless the table shows another one
 TEXTS = ("jsonl", "json", *TABLES)  # formats of text files, which may be packed
-FORMATS = (*TEXTS, "xlsx")
+COLUMNAR = ("parquet", "arrow")
+FORMATS = (*TEXTS, "xlsx", *COLUMNAR)  # schemes of data in files
 STRINGS = (*TABLES, "xlsx")  # formats of which every value is a string
 
 
 def numbered_rows(
     file: Traversable, file_format: str, loads: Callable[[str], Any] | None = None
 ) -> Iterator[tuple[str, Row]]:
-    """Yield (place, row) of a file: its name with the line or, in a JSON list, the number of the row.
+    """Yield (place, row) of a file: its name with the line or, where there are no lines, the number of the row.
 
     Args:
-        file: the file, which may be packed.
+        file: the file; a text may be packed.
         file_format: one of `FORMATS`.
         loads: parser of JSON.
 
@@ -57,16 +59,14 @@ def numbered_rows(
     if file_format == "json":
         listed = enumerate(_json_rows(read_json(file, loads), file), 1)
         return ((f"{file}: row {number}", row) for number, row in listed)
-    if file_format == "xlsx":
-        from figeval.data.workbooks import numbered_sheet
-
-        return numbered_sheet(file)
     if file_format in TABLES:
         from figeval.data.tables import numbered_table
 
         numbered = numbered_table(file, TABLES[file_format])
-    else:
+    elif file_format == "jsonl":
         numbered = _numbered_jsonl(file, loads)
+    else:
+        return numbered_at(file_format, file.name, lambda _name: file)
     return ((f"{file}:{line}", row) for line, row in numbered)
 
 
@@ -75,14 +75,36 @@ def read_rows(file: Traversable, file_format: str = "jsonl") -> Iterator[Row]:
     return (row for _, row in numbered_rows(file, file_format))
 
 
+def numbered_at(
+    file_format: str, path: str, find: Find, loads: Callable[[str], Any] | None = None
+) -> Iterator[tuple[str, Row]]:
+    """Yield (place, row) of what lies at a path in a format, e.g. `pairs.xlsx#Sheet1`; `find` returns files by name.
+
+    Raises:
+        DataError: as `numbered_rows` does, or there is no such file.
+    """
+    if file_format == "xlsx":
+        from figeval.data.workbooks import numbered_xlsx
+
+        return numbered_xlsx(path, find)
+    if file_format in COLUMNAR:
+        from figeval.data.columnar import numbered_arrow, numbered_parquet
+
+        return (numbered_parquet if file_format == "parquet" else numbered_arrow)(find(path))
+    return numbered_rows(find(path), file_format, loads)
+
+
 # ---- data of tasks ---------------------------------------------------------------------------------------------------
 
 
 def _open(path: str, context: DataContext, *, file_format: str) -> Iterator[Row]:
-    return read_rows(resource(path, context), file_format)
+    find = partial(resource, context=context, folders=file_format == "arrow")
+    return (row for _, row in numbered_at(file_format, path, find))
 
 
-open_jsonl, open_json, open_csv, open_tsv = (partial(_open, file_format=file_format) for file_format in TEXTS)
+open_jsonl, open_json, open_csv, open_tsv, open_xlsx, open_parquet, open_arrow = (
+    partial(_open, file_format=file_format) for file_format in FORMATS
+)
 
 
 # ---- files of users --------------------------------------------------------------------------------------------------
@@ -147,10 +169,12 @@ class RowFile:
     """The rows of a file, in the format of its suffix.
 
     A table with a header (`.csv`, `.tsv`), JSON Lines or a JSON list (`.jsonl`, `.json`; the first character tells them
-    apart), which may be packed, or an Excel workbook, whatever its name. They are read as the data of tasks are.
+    apart), which may be packed; an Excel workbook, a Parquet or an Arrow file, whatever their names; or a folder that
+    `datasets` has saved. They are read as the data of tasks are.
 
     Attributes:
-        path: the file; read line by line, unless it is a JSON list. For a sheet of a workbook, `FILE#SHEET?header=ROW`.
+        path: the file; read line by line, unless it is a JSON list. For a sheet of a workbook, `FILE#SHEET?header=ROW`;
+            an address as in tasks, such as `parquet:FILE`, says the format.
         expected: end of the error about a missing file, which says what is expected.
         columns: figeval's name of a field → the file's.
         flag: the command's flag for `columns`, for errors; empty if there is none.
@@ -167,31 +191,50 @@ class RowFile:
         Raises:
             DataError: the file cannot be read, or a row does not have its format.
         """
-        file_format, numbered = self._open()
-        for number, (location, row) in enumerate(numbered, 1):
-            if file_format in STRINGS and any("\0" in value for value in row.values()):
+        is_table = self._address()[0] in STRINGS
+        for number, (location, row) in enumerate(self._numbered(), 1):
+            if is_table and any("\0" in value for value in row.values()):
                 raise DataError(f"{location}: a zero byte, which no text has; remove it")
             yield UserRow(number, location, row, self.columns, self.flag)
 
-    def _open(self) -> tuple[str, Iterator[tuple[str, Row]]]:
-        """Return the format of the file, and its rows with their places."""
-        if is_workbook(self.path) or (not is_file(self.path) and "#" in self.path.name):
-            from figeval.data.workbooks import SheetAddress, numbered_sheet, parse_address
+    def sha256(self) -> str:
+        """Return the SHA-256 of the file or, if the path is another address, of its rows. Raises as `rows` does."""
+        if is_file(self.path):
+            return digest_of_file(self.path).hex()
+        digest = hashlib.sha256()
+        for _, row in self._numbered():
+            digest.update(json.dumps(row, sort_keys=True).encode())
+        return digest.hexdigest()
 
-            address = SheetAddress(str(self.path)) if is_file(self.path) else parse_address(str(self.path))
-            if not is_file(file := Path(address.file)):
-                raise DataError(f"there is no file {file}; {self.expected}")
-            return "xlsx", numbered_sheet(file, address.sheet, address.header)
-        file_format = self._format()
-        return file_format, numbered_rows(self.path, file_format, _unambiguous)
+    def _numbered(self) -> Iterator[tuple[str, Row]]:
+        file_format, path = self._address()
+        return numbered_at(file_format, path, self._find, _unambiguous)
+
+    def _address(self) -> tuple[str, str]:
+        """Return the format and the path of the rows."""
+        path = str(self.path)
+        if is_file(self.path):
+            return self._format(), path
+        scheme, _, rest = path.partition(":")
+        if scheme in FORMATS and rest:
+            return scheme, rest
+        return ("xlsx" if "#" in path or "?" in path else "arrow"), path
+
+    def _find(self, path: str) -> Path:
+        from figeval.data.columnar import is_saved
+
+        file = Path(path)
+        if not is_file(file) and not is_saved(file):
+            raise DataError(f"there is no file {file}; {self.expected}")
+        return file
 
     def _format(self) -> str:
-        if not is_file(self.path):
-            raise DataError(f"there is no file {self.path}; {self.expected}")
+        if file_format := binary_format(self.path):
+            return file_format
         start, suffix = text_head(self.path).lstrip()[:1], inner_suffix(self.path).removeprefix(".")
         if suffix in TABLES:
             return suffix
-        if start not in (b"", b"{", b"[") and suffix not in FORMATS:
+        if start not in (b"", b"{", b"[") and suffix not in TEXTS:
             suffixes = ".csv, .tsv, .jsonl, .json"
             raise DataError(f"{self.path}: the format is unknown; the name must end in {suffixes}")
         return "json" if start == b"[" else "jsonl"

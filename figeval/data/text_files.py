@@ -1,6 +1,6 @@
 """Read text files, packed or not and in any Unicode encoding: as streams of UTF-8, line by line, or whole.
 
-The first bytes decide what a file is, not its name: text, gzip, bzip2, xz, a zip archive with one file in it, UTF-16 or
+The first bytes decide what a file is, not its name: text, gzip, bzip2, xz, zstd, a zip archive with one file, UTF-16 or
 UTF-32. Packed files are unpacked while they are read, up to a limit, and nothing is written. What is no text is refused
 in one line that names its format. A line of more than 1 MB is refused: no model could read it, and the file nearly
 always has another format; `FIGEVAL_MAX_ROW_BYTES` raises the limit.
@@ -21,7 +21,7 @@ from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING
 
 from figeval.errors import DataError
-from figeval.io.files import BYTE_ORDER_MARK, decode_text, is_file
+from figeval.io.files import BYTE_ORDER_MARK, decode_text
 from figeval.io.json_files import MAX_BYTES as MAX_JSON_BYTES
 from figeval.io.text import whole_number
 
@@ -34,16 +34,19 @@ PACKED = {  # first bytes of what is unpacked → name of the format
     b"\x1f\x8b": "gzip",
     b"BZh": "bzip2",
     b"\xfd7zXZ\0": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\x50\x2a\x4d\x18": "zstd",  # a frame that is skipped, with which parallel programs begin
     b"PK\x03\x04": "zip",
     b"PK\x05\x06": "zip",  # an empty archive
 }
+BINARY = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\xff\xff\xff\xff": "arrow"}  # first bytes → format of rows
 WORKBOOK_MEMBER = "xl/workbook.xml"
-SUFFIXES = (".gz", ".bz2", ".xz", ".zip")
-AS_TEXT = "save it as CSV or JSON Lines"
+SUFFIXES = (".gz", ".bz2", ".xz", ".zst", ".zstd", ".zip")
+AS_TEXT = "save it as Parquet, CSV or JSON Lines"
 AS_CSV = "save the sheet as .xlsx or CSV UTF-8"
 NO_TEXT = {  # first bytes of other files → what they are, and what to do
-    b"PAR1": f"is a Parquet file; {AS_TEXT}",
-    b"ARROW1": f"is an Arrow file; {AS_TEXT}",
+    b"PAR1": "is a Parquet file; read it with parquet:",
+    b"ARROW1": "is an Arrow file; read it with arrow:",
     b"FEA1": f"is a Feather file; {AS_TEXT}",
     b"ORC": f"is an ORC file; {AS_TEXT}",
     b"Obj\x01": f"is an Avro file; {AS_TEXT}",
@@ -54,8 +57,7 @@ NO_TEXT = {  # first bytes of other files → what they are, and what to do
     b"SQLite format 3\0": "is an SQLite database; export the table as CSV",
     b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": f"is an Excel workbook or another file of Office; {AS_CSV}",
     b"%PDF-": f"is a PDF document; {AS_TEXT}",
-    b"\x28\xb5\x2f\xfd": "is compressed with zstd; unpack it, or pack it with gzip",
-    b"\x04\x22\x4d\x18": "is compressed with LZ4; unpack it, or pack it with gzip",
+    b"\x04\x22\x4d\x18": "is compressed with LZ4; unpack it, or pack it with gzip or zstd",
     b"7z\xbc\xaf\x27\x1c": "is a 7-Zip archive; unpack it",
     b"Rar!\x1a\x07": "is a RAR archive; unpack it",
 }
@@ -128,19 +130,22 @@ def _is_utf8(head: bytes) -> bool:
     return True
 
 
-def is_workbook(file: Traversable) -> bool:
-    """Return whether a file is an Excel workbook (.xlsx), whatever its name."""
-    if not is_file(file):
-        return False
+def binary_format(file: Traversable) -> str | None:
+    """Return the format of a file that is no text, but has rows: `xlsx`, `parquet`, `arrow`; otherwise None.
+
+    Raises:
+        DataError: it cannot be read.
+    """
     try:
         with file.open("rb") as stream:
-            if _packing(stream.read(4)) != "zip":
-                return False
-            from figeval.data.archives import has_member
+            head = stream.read(8)
+            if _packing(head) == "zip":
+                from figeval.data.archives import has_member
 
-            return has_member(stream, WORKBOOK_MEMBER)
+                return "xlsx" if has_member(stream, WORKBOOK_MEMBER) else None
     except OSError as error:
         raise DataError(f"{file} cannot be read ({error.strerror or error})") from error
+    return next((kind for magic, kind in BINARY.items() if head.startswith(magic)), None)
 
 
 def inner_suffix(file: Traversable) -> str:

@@ -15,17 +15,16 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from datetime import datetime, time
+from datetime import datetime
 from importlib.resources.abc import Traversable
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from figeval.data.archives import BROKEN, MAX_RATIO, RATIO_FROM_BYTES, document_problem
-from figeval.data.readers import DataContext, Row, resource
+from figeval.data.readers import Find, Row
 from figeval.data.tables import check_names, named_row, padded_names
 from figeval.data.text_files import WORKBOOK_MEMBER, max_row_bytes, too_long
 from figeval.errors import DataError
-from figeval.io.files import is_file
-from figeval.io.text import near, one_line, valid, whole_number
+from figeval.io.text import near, one_line, time_text, valid, whole_number
 
 if TYPE_CHECKING:
     from openpyxl.workbook import Workbook
@@ -67,11 +66,14 @@ def parse_address(address: str) -> SheetAddress:
     return SheetAddress(match["file"], match["sheet"] or "", header)
 
 
-def open_xlsx(path: str, context: DataContext) -> Iterator[Row]:
-    """Yield the rows of a sheet of a workbook beside the task. Raises `DataError` as `numbered_sheet` does."""
-    address = SheetAddress(path) if is_file(context.folder / path) else parse_address(path)
-    file = resource(address.file, context)
-    return (row for _, row in numbered_sheet(file, address.sheet, address.header))
+def numbered_xlsx(address: str, find: Find) -> Iterator[tuple[str, Row]]:
+    """Yield (place, row) of a sheet at an address, in the file that `find` finds. Raises as `numbered_sheet` does."""
+    try:
+        file, table = find(address), SheetAddress(address)
+    except DataError:  # a name may hold # and ?, so it comes first
+        table = parse_address(address)
+        file = find(table.file)
+    return numbered_sheet(file, table.sheet, table.header)
 
 
 def numbered_sheet(file: Traversable, sheet: str = "", header: int | None = None) -> Iterator[tuple[str, Row]]:
@@ -266,8 +268,8 @@ def _text(value: object) -> str:
         return "TRUE" if value else "FALSE"
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
-    if isinstance(value, datetime) and value.time() == time():
-        return str(value.date())
+    if isinstance(value, datetime):
+        return time_text(value)
     if not isinstance(value, str):
         return str(value)
     escaped = ESCAPED.sub(lambda match: chr(int(match[1], 16)), value) if "_x000" in value else value

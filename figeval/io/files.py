@@ -32,7 +32,7 @@ def is_file(file: Traversable) -> bool:
         return False
 
 
-def is_folder(path: Path) -> bool:
+def is_folder(path: Traversable) -> bool:
     """Return whether a folder exists; False, without an error, for invalid names."""
     try:
         return path.is_dir()

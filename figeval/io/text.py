@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, time
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -71,6 +72,11 @@ def whole_number(text: str) -> int | None:
 def pluralize(n: int, noun: str) -> str:
     """Return a number with a noun in singular or plural, e.g. `1 error`, `2,000 errors`."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def time_text(value: datetime) -> str:
+    """Return a date, or a date with its time if that is not midnight, as `2024-01-31 12:30:00`."""
+    return str(value.date()) if value.timetz() == time() else value.isoformat(" ")
 
 
 def csv_cell(value: T) -> T | str:

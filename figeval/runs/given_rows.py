@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 
 from figeval.data.row_files import RowFile, UserRow
 from figeval.errors import DataError
-from figeval.io.files import digest_of_file
 from figeval.io.text import one_line
 from figeval.task_types.given import Given, without_decimals
 
@@ -127,7 +126,8 @@ def read_predictions(sources: Mapping[str, Source], columns: Mapping[str, str]) 
     predictions = Predictions()
     for task, source in sources.items():
         if isinstance(source, Path):
-            rows = RowFile(source, EXPECTED, columns).rows()
+            file = RowFile(source, EXPECTED, columns)
+            rows = file.rows()
         else:
             source = [_plain(row) for row in source]
             rows = _of_program(source, columns)
@@ -138,10 +138,10 @@ def read_predictions(sources: Mapping[str, Source], columns: Mapping[str, str]) 
         if empty:
             raise DataError(f"{source if isinstance(source, Path) else 'predictions'}: there are no rows; {EXPECTED}")
         if isinstance(source, Path):
-            name, digest = source.name, digest_of_file(source)
+            name, digest = source.name, file.sha256()
         else:
-            name, digest = "rows", hashlib.sha256(json.dumps(source, sort_keys=True).encode()).digest()
-        predictions.sha256[task or name] = digest.hex()
+            name, digest = "rows", hashlib.sha256(json.dumps(source, sort_keys=True).encode()).hexdigest()
+        predictions.sha256[task or name] = digest
     return predictions
 
 

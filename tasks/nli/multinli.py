@@ -124,8 +124,6 @@ def value_of(row: Row, names: Sequence[str], location: str) -> str:
 def rows_of(file: Path) -> Iterator[tuple[str, Row]]:
     """Yield (place, row) of a file in one of `FORMATS`."""
     suffix = suffix_of(file)
-    if suffix == ".parquet":
-        return parquet_rows(file)
     if suffix in (".tsv", ".txt"):
         return unquoted_rows(file)
     return numbered_rows(file, suffix.removeprefix("."))
@@ -143,19 +141,3 @@ def unquoted_rows(file: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
         if len(values) > len(names) or not all(map(LABEL_OF_ANNOTATOR.fullmatch, missing)):
             raise DataError(f"{file}:{line}: {len(values)} values for {len(names)} columns; fetch it again, and {CURE}")
         yield f"{file}:{line}", dict(zip(names, values, strict=False))
-
-
-def parquet_rows(file: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the rows of a Parquet file, of the needed columns."""
-    try:
-        from pyarrow import ArrowException, parquet
-    except ImportError as error:
-        raise DataError(f"{file}: Parquet needs the library pyarrow; pip install 'figeval[parquet]'") from error
-    try:
-        with parquet.ParquetFile(file) as table:
-            columns = [name for name in (*chain(*COLUMNS), "genre") if name in table.schema_arrow.names]
-            batches = table.iter_batches(columns=columns)
-            rows = chain.from_iterable(batch.to_pylist() for batch in batches)
-            yield from ((f"{file}: row {number}", row) for number, row in enumerate(rows, 1))
-    except (ArrowException, OSError) as error:
-        raise DataError(f"{file} cannot be read as Parquet ({error}); fetch it again") from error

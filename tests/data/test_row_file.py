@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -129,6 +130,12 @@ READABLE_FILES: dict[str, bytes | str] = {
     "a.json.gz": gzip.compress(LIST.encode()),
     "a.csv.bz2": bz2.compress(TABLE.encode()),
     "a.jsonl.xz": lzma.compress(LINES.encode()),
+    "a.csv.zst": zstd.compress(TABLE.encode()),
+    "two frames.csv.zst": b"".join(zstd.compress(part.encode()) for part in TABLE.partition("F02")),
+    "skipped frame.csv.zst": b"\x50\x2a\x4d\x18\x04\0\0\0note" + zstd.compress(TABLE.encode()),
+    "a.jsonl.zstd": zstd.compress(LINES.encode()),
+    "a.json.zst": zstd.compress(LIST.encode()),
+    "unsuspected zstd.csv": zstd.compress(TABLE.encode()),
     "a.zip": zip_archive("folder/a.csv"),
     "a.csv.zip": zip_archive("folder/", "__MACOSX/folder/._a.csv", "folder/a.csv", "folder/.DS_Store"),
     "lines.zip": zip_archive("../a.jsonl", content=LINES),
@@ -158,7 +165,7 @@ REFUSED_FILES: list[tuple[str, bytes | str, str]] = [
     ("more.csv.gz", GZIP_FILE + b"more", "is damaged or cut off (Not a gzipped file"),
     ("cut.jsonl.xz", lzma.compress(LINES.encode())[:-5], "is damaged or cut off"),
     ("twice.csv.gz", gzip.compress(GZIP_FILE), "twice.csv.gz holds another packed file; unpack it"),
-    ("parquet.csv.gz", gzip.compress(b"PAR1\x15\0"), "is a Parquet file; save it as CSV or JSON Lines"),
+    ("parquet.csv.gz", gzip.compress(b"PAR1\x15\0"), "parquet.csv.gz is a Parquet file; read it with parquet:"),
     ("a.tar.gz", gzip.compress(b"a.csv" + bytes(252) + b"ustar\0"), "a.tar.gz is a tar archive; unpack it"),
     ("two.zip", zip_archive("a.csv", "b.csv"), "two.zip holds 2 files (a.csv, b.csv); unpack it"),
     ("none.zip", zip_archive(), "none.zip holds no file"),
@@ -183,10 +190,13 @@ REFUSED_FILES: list[tuple[str, bytes | str, str]] = [
         "is packed by Deflate64, which figeval does not unpack; unpack it",
     ),
     ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(9), "is an Excel workbook or another file of Office; save"),
-    ("a.parquet", b"PAR1\x15\0", "is a Parquet file; save it as CSV or JSON Lines"),
-    ("a.feather", b"ARROW1\0\0", "is an Arrow file; save it as CSV or JSON Lines"),
+    ("a.parquet", b"PAR1\x15\0", "a.parquet cannot be read as Parquet ("),
+    ("a.feather", b"ARROW1\0\0", "a.feather cannot be read as Arrow ("),
     ("a.db", b"SQLite format 3\0", "is an SQLite database; export the table as CSV"),
-    ("a.csv.zst", b"\x28\xb5\x2f\xfd\0", "is compressed with zstd; unpack it, or pack it with gzip"),
+    ("cut.csv.zst", zstd.compress(TABLE.encode())[:-5], "cut.csv.zst is damaged or cut off"),
+    ("more.csv.zst", zstd.compress(TABLE.encode()) + b"more", "is damaged or cut off"),
+    ("head.csv.zst", b"\x28\xb5\x2f\xfd\0", "is damaged or cut off"),
+    ("twice.csv.zst", zstd.compress(GZIP_FILE), "twice.csv.zst holds another packed file; unpack it"),
     ("a.csv", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "is a pointer of Git LFS and not the data"),
     ("table.txt", TABLE, r"the format is unknown; the name must end in .csv, .tsv, .jsonl, .json"),
     ("table.jsonl", TABLE, r"table.jsonl:1: not valid JSON"),
@@ -240,7 +250,7 @@ def test_refused(name: str, content: bytes | str, message: str, tmp_path: Path) 
 
 
 @given(
-    name=st.sampled_from(["a.csv.gz", "a.csv.bz2", "a.jsonl.xz", "a.zip", "utf16.csv"]),
+    name=st.sampled_from(["a.csv.gz", "a.csv.bz2", "a.jsonl.xz", "a.csv.zst", "a.zip", "utf16.csv"]),
     offset=st.integers(0, 500),
     put=st.binary(max_size=4),
     cut=st.integers(0, 4),
@@ -253,12 +263,15 @@ def test_a_damaged_file_gives_its_rows_or_is_refused(name: str, offset: int, put
         read_rows(name, original[:start] + put + original[start + cut :], Path(folder))
 
 
-@pytest.mark.parametrize("kind", ["gz", "xz"])
+COMPRESS = {"gz": gzip.compress, "xz": lzma.compress, "zst": zstd.compress}
+
+
+@pytest.mark.parametrize("kind", COMPRESS)
 def test_a_bomb_is_not_unpacked(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("figeval.data.archives.RATIO_FROM_BYTES", 1 << 17)
     content = b"id,prediction\nF01," + b"\n" * (1 << 18)
     with pytest.raises(DataError, match="unpacks to more than 131,072 bytes; unpack it if you trust it"):
-        read_rows(f"a.csv.{kind}", gzip.compress(content) if kind == "gz" else lzma.compress(content), tmp_path)
+        read_rows(f"a.csv.{kind}", COMPRESS[kind](content), tmp_path)
 
 
 def test_columns_keep_their_names(tmp_path: Path) -> None:
