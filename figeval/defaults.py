@@ -20,3 +20,4 @@ def register_sources(register: SourceRegistrar) -> None:
     """Register the readers of files."""
     for name in FORMATS:
         register(name, f"figeval.data.row_files:open_{name}")
+    register("hub", "figeval.data.hub:open_hub")

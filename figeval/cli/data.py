@@ -45,12 +45,18 @@ def list_files(benchmarks: tuple[str, ...], as_json: bool) -> None:
 def fetch(benchmarks: tuple[str, ...], force: bool) -> None:
     """Copy files into the cache from a mirror or from upstream; without BENCH, all files.
 
-    Afterwards neither the network nor FIGEVAL_DATA_MIRROR is needed.
+    Afterwards neither the network nor FIGEVAL_DATA_MIRROR is needed. hub:OWNER/NAME#CONFIG/SPLIT is the split of a data
+    set of the Hugging Face Hub, which goes into the hub's cache; --force asks for the newest commit of its revision.
     """
+    from figeval.data import hub_cache
     from figeval.data.cache import store
     from figeval.data.sources import data_files
 
-    for file in data_files(benchmarks):
+    listed = [name for name in benchmarks if not name.startswith(f"{hub_cache.HUB}:")]
+    files = data_files(listed) if listed or not benchmarks else []
+    for address in (name for name in benchmarks if name not in listed):
+        echo(f"{address}  {hub_cache.store(address.partition(':')[2], force=force)}")
+    for file in files:
         echo(f"{file.name}  {store(file, force=force)}")
 
 

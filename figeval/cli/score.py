@@ -21,7 +21,7 @@ def sources(_context: click.Context, parameter: click.Parameter, values: Sequenc
     files: dict[str, Path] = {}
     for value in values:
         task, equals, file = value.partition("=")
-        has_task = bool(equals) and not Path(value).exists()
+        has_task = bool(equals) and "?" not in task and not Path(value).exists()  # FILE.xlsx?header=2 has none
         key, path = (task.strip(), Path(file)) if has_task else ("", Path(value))
         if key in files or (files and not (key and all(files))):
             raise click.BadParameter("give one FILE, or TASK=FILE once for each task", param=parameter)
@@ -45,7 +45,8 @@ def columns(_context: click.Context, _parameter: click.Parameter, value: str) ->
     multiple=True,
     callback=sources,
     metavar="FILE|TASK=FILE",
-    help="JSONL, CSV, TSV or JSON file with a row for each example: id, prediction, optionally scores, task and seed.",
+    help="File with a row for each example: id, prediction, optionally scores, task and seed. JSONL, CSV, TSV, JSON, "
+    "Parquet, Arrow or Excel (FILE#SHEET?header=ROW), or an address such as hub:OWNER/NAME#CONFIG/SPLIT.",
 )
 @click.option("--name", "-n", help="Name of the system in tables; by default that of the file.")
 @click.option(

@@ -8,6 +8,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from figeval.data.hub_cache import HUB
 from figeval.errors import DataError, FigevalError
 from figeval.io.files import inside, is_file, is_folder
 from figeval.io.text import near
@@ -19,10 +20,14 @@ Availability: TypeAlias = Literal["here", "to be fetched", "needs your copy", "c
 
 
 def fetch(benchmark: str, path: str) -> Path:
-    """Return the local path of an upstream file, as `figeval.data.cache.fetch` does.
+    """Return the local path of an upstream file, as `figeval.data.cache.fetch` does, or `hub_cache.download`.
 
-    The cache is imported on first use, because tasks with their own files do not need it.
+    Both are imported on first use, because tasks with their own files need neither.
     """
+    if benchmark == HUB:
+        from figeval.data import hub_cache
+
+        return hub_cache.download(path)
     from figeval.data import cache
 
     return cache.fetch(benchmark, path)
@@ -137,6 +142,8 @@ def availability(reference: str, folder: Traversable, readers: Registry[Opener])
 
 
 def _on_disk(benchmark: str, path: str) -> Availability:
+    if benchmark == HUB:  # a copy on this machine would have been read
+        return "to be fetched"
     from figeval.data.cache import candidates
     from figeval.data.sources import data_file
 

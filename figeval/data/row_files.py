@@ -20,7 +20,8 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from figeval.data.readers import DataContext, Find, Row, resource
+from figeval.data.hub_cache import HUB
+from figeval.data.readers import DataContext, Find, Row, fetch, resource
 from figeval.data.text_files import (
     binary_format,
     ends_in_carriage_returns,
@@ -174,7 +175,7 @@ class RowFile:
 
     Attributes:
         path: the file; read line by line, unless it is a JSON list. For a sheet of a workbook, `FILE#SHEET?header=ROW`;
-            an address as in tasks, such as `parquet:FILE`, says the format.
+            an address as in tasks, such as `parquet:FILE` or `hub:OWNER/NAME#SPLIT`, says the format.
         expected: end of the error about a missing file, which says what is expected.
         columns: figeval's name of a field → the file's.
         flag: the command's flag for `columns`, for errors; empty if there is none.
@@ -208,6 +209,10 @@ class RowFile:
 
     def _numbered(self) -> Iterator[tuple[str, Row]]:
         file_format, path = self._address()
+        if file_format == HUB:
+            from figeval.data.hub import numbered_hub
+
+            return numbered_hub(path, DataContext(Path(), fetch))
         return numbered_at(file_format, path, self._find, _unambiguous)
 
     def _address(self) -> tuple[str, str]:
@@ -216,7 +221,7 @@ class RowFile:
         if is_file(self.path):
             return self._format(), path
         scheme, _, rest = path.partition(":")
-        if scheme in FORMATS and rest:
+        if scheme in (*FORMATS, HUB) and rest:
             return scheme, rest
         return ("xlsx" if "#" in path or "?" in path else "arrow"), path
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from figeval.data.hub_cache import HUB
 from figeval.data.sources import Sources, catalogue, data_file
-from figeval.errors import DataError
+from figeval.errors import DataError, MissingData
 from figeval.plugins import PluginManager
 from figeval.records.reference import Published, published_results
 from figeval.runs.harness import Harness
@@ -52,6 +53,8 @@ class LocalFiles:
         """Return the path of a file. Raises `MissingData` if it is not on this machine."""
         from figeval.data.cache import local_path
 
+        if benchmark == HUB:
+            raise MissingData(f"hub:{path} is not on this machine; `figeval data fetch hub:{path}` downloads it")
         self.benchmarks[benchmark] = None
         return local_path(data_file(benchmark, path))
 

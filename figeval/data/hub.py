@@ -1,0 +1,57 @@
+"""Read data sets of the Hugging Face Hub, `hub:OWNER/NAME@REVISION#CONFIG/SPLIT`, with the library `datasets`.
+
+A copy on this machine comes first: the folder of `--data OWNER/NAME=FOLDER` or of a mirror, then the hub's own cache.
+Only if none has the split, its files are downloaded into that cache. The rows are those of `datasets.load_dataset`,
+with values as in `columnar`. The record of a run has the commit, and the sha256 of every file that was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from tempfile import TemporaryDirectory
+
+from figeval.data.columnar import plain_row
+from figeval.data.hub_cache import COMMIT, HUB, HubAddress, HubSplit, cached_folder, parse_address
+from figeval.data.readers import DataContext, Row
+from figeval.data.text_files import max_row_bytes
+from figeval.errors import DataError, MissingData
+from figeval.io.files import digest_of_file
+
+
+def open_hub(path: str, context: DataContext) -> Iterator[Row]:
+    """Yield the rows of a split. Raises `DataError` as `numbered_hub` does."""
+    return (row for _, row in numbered_hub(path, context))
+
+
+def numbered_hub(path: str, context: DataContext) -> Iterator[tuple[str, Row]]:
+    """Yield (place, row) of a split, and note what was read.
+
+    Raises:
+        MissingData: it is neither on this machine nor can it be downloaded.
+        DataError: there is no such data set, configuration or split, files are missing or damaged, or it has a format
+            that is no table.
+    """
+    address = parse_address(path)
+    with TemporaryDirectory() as scratch:
+        split = _find_split(address, context, scratch)
+        files = {path: digest_of_file(file).hex() for path, file in split.files.items()}
+        commit = {"revision": split.folder.name} if COMMIT.fullmatch(split.folder.name) else {}
+        context.notes["hub"] = {"dataset": address.name, **commit, **split.names, "files": files}
+        limit = max_row_bytes()
+        for number, row in enumerate(split.rows(address), 1):
+            yield f"{address}: row {number}", plain_row(row, f"{address}: row {number}", limit)
+
+
+def _find_split(address: HubAddress, context: DataContext, scratch: str) -> HubSplit:
+    """Return a split from the first place that has it."""
+    problems = []
+    for folder in filter(None, (*context.copies(address.name), cached_folder(address))):
+        try:
+            return HubSplit.in_folder(folder, address, scratch)
+        except DataError as error:
+            problems.append(error)
+    try:
+        folder = context.fetch(HUB, str(address).partition(":")[2])
+    except MissingData as error:
+        raise (problems[0] if problems else error) from error
+    return HubSplit.in_folder(folder, address, scratch)

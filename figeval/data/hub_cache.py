@@ -1,0 +1,301 @@
+"""Splits of data sets of the Hugging Face Hub: their addresses, their files in a folder or on the hub, their rows.
+
+The library `datasets` knows which files a split has, and reads them. No code of a data set is ever run, only files
+inside of it are read, and only formats of rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from logging import CRITICAL, getLogger
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from figeval.errors import DataError, MissingData
+from figeval.io.text import near, one_line
+
+HUB = "hub"  # scheme of the addresses
+NAME = r"\w[\w.-]*"
+ADDRESS = re.compile(
+    rf"(?P<name>{NAME}(?:/{NAME})?)(?:@(?P<revision>{NAME}(?:/{NAME})*))?(?:#(?:(?P<config>[^#]+)/)?(?P<split>{NAME}))?"
+)
+FORM = "write hub:OWNER/NAME#SPLIT, hub:OWNER/NAME#CONFIG/SPLIT or hub:OWNER/NAME@COMMIT#CONFIG/SPLIT"
+COMMIT = re.compile(r"[0-9a-f]{40}")
+SHARD = re.compile(r"(.*)-\d{5}-of-(\d{5})")
+REMOTE = re.compile(r"hf://datasets/[^@]+@[^/]+/(.+)")
+MODULES = ("arrow", "csv", "json", "parquet", "text")  # of datasets: formats of rows, which need no other library
+CARDS = ("README.md", ".huggingface.yaml", "dataset_infos.json")  # say which files a split has
+REACH_SECONDS = 30
+PARQUET_BRANCH = "refs/convert/parquet"  # on which the hub keeps a copy of many data sets
+
+
+class HubAddress(NamedTuple):
+    """A split of a data set on the hub.
+
+    Attributes:
+        name: `OWNER/NAME`.
+        revision: a commit, branch or tag; empty for the main branch.
+        config: name of the configuration; empty for the default one.
+        split: name of the split; empty for the only one.
+    """
+
+    name: str
+    revision: str = ""
+    config: str = ""
+    split: str = ""
+
+    def __str__(self) -> str:
+        revision, config = self.revision and f"@{self.revision}", self.config and f"{self.config}/"
+        return f"{HUB}:{self.name}{revision}" + (f"#{config}{self.split}" if self.split else "")
+
+
+def parse_address(address: str) -> HubAddress:
+    """Return the parts of `OWNER/NAME@REVISION#CONFIG/SPLIT`. Raises `DataError` if it has another form."""
+    match = ADDRESS.fullmatch(address)
+    if match is None or ".." in address:
+        raise DataError(f"{address!r:.200} is no address of a data set on the hub; {FORM}")
+    return HubAddress(*(part or "" for part in match.group("name", "revision", "config", "split")))
+
+
+def download(path: str) -> Path:
+    """Download the files of a split into the hub's cache, and return the folder of their commit.
+
+    Raises:
+        MissingData: the hub cannot be reached.
+        DataError: there is no such data set, revision, configuration or split, or access is denied.
+    """
+    address = parse_address(path)
+    with _hub_errors(address), TemporaryDirectory() as scratch:
+        from huggingface_hub import HfApi, constants, hf_hub_download
+
+        if constants.HF_HUB_OFFLINE:
+            raise MissingData(f"{address} is not on this machine, and HF_HUB_OFFLINE is set; {_cure(address)}")
+        info = HfApi().dataset_info(address.name, revision=address.revision or None, timeout=REACH_SECONDS)
+        commit, listed = str(info.sha), [sibling.rfilename for sibling in info.siblings or ()]
+        if (script := f"{address.name.rpartition('/')[2]}.py") in listed:
+            cure = f"try the hub's copy of it: {address._replace(revision=PARQUET_BRANCH)}"
+            raise DataError(f"{address} has code of its own ({script}), which figeval does not run; {cure}")
+        with _reading(address):
+            files = _remote_files(address, commit, scratch)
+        names = [*(name for name in CARDS if name in listed), *files]
+        paths = [hf_hub_download(address.name, name, repo_type="dataset", revision=commit) for name in names]
+        if not COMMIT.fullmatch(address.revision):  # names the commit in the cache, as the last step
+            revision = address.revision or constants.DEFAULT_REVISION
+            hf_hub_download(address.name, names[0], repo_type="dataset", revision=revision)
+    return next(parent for parent in Path(paths[0]).parents if parent.name == commit)
+
+
+def store(path: str, *, force: bool = False) -> Path:
+    """Return the folder of a split in the hub's cache, downloading it if necessary; `force` asks for a newer commit.
+
+    Raises:
+        DataError: as in `download`.
+    """
+    address = parse_address(path)
+    folder = None if force else cached_folder(address)
+    if folder is not None:
+        with TemporaryDirectory() as scratch, suppress(DataError):
+            HubSplit.in_folder(folder, address, scratch)
+            return folder
+    return download(path)
+
+
+def cached_folder(address: HubAddress) -> Path | None:
+    """Return the folder of a revision in the hub's cache, which may lack files; None if there is none."""
+    from huggingface_hub import constants
+
+    cache = Path(constants.HF_HUB_CACHE) / f"datasets--{address.name.replace('/', '--')}"
+    commit = address.revision
+    if not COMMIT.fullmatch(commit):
+        try:
+            commit = (cache / "refs" / (commit or constants.DEFAULT_REVISION)).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            return None
+    folder = cache / "snapshots" / commit
+    return folder if COMMIT.fullmatch(commit) and folder.is_dir() else None
+
+
+# ---- splits ----------------------------------------------------------------------------------------------------------
+
+
+class HubSplit:
+    """A split of a data set, in a folder or on the hub."""
+
+    def __init__(self, builder: Any, name: str, folder: Path, files: Sequence[str]) -> None:
+        self._builder, self._name, self._files, self.folder = builder, name, files, folder
+
+    @classmethod
+    def in_folder(cls, folder: Path, address: HubAddress, scratch: str) -> HubSplit:
+        """Return a split in a folder, which may lack other splits and configurations; `scratch` is written to.
+
+        Raises:
+            DataError: there is no such configuration or split, it is no table, or a shard of it is missing.
+        """
+        folder = folder.resolve()
+        with _reading(address):
+            view = _card_of(folder, address, Path(scratch))
+            builder = _builder(address, str(view or folder), scratch)
+        name, files = _files_of(builder, address)
+        if not all(Path(file).is_relative_to(folder) and ".." not in Path(file).parts for file in files):
+            raise DataError(f"{address} names files outside of the data set, which figeval does not read; copy them in")
+        _check_shards(files, address, folder)
+        return cls(builder, name, folder, files)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The names of configuration and split."""
+        return {"config": str(self._builder.config.name), "split": self._name}
+
+    @property
+    def files(self) -> Mapping[str, Path]:
+        """The files of the split, by their path in the data set."""
+        return {Path(file).relative_to(self.folder).as_posix(): Path(file) for file in self._files}
+
+    def rows(self, address: HubAddress) -> Iterator[Mapping[str, Any]]:
+        """Yield the rows. Raises `DataError` if a file is damaged, or has another number of rows than it should."""
+        number = 0
+        with _reading(address):
+            dataset = self._builder.as_streaming_dataset(split=self._name)
+            stream = iter(dataset if dataset.features is None else dataset.decode(False))
+        while True:
+            with _reading(address):
+                row = next(stream, None)
+            if row is None:
+                break
+            number += 1
+            yield row
+        expected = (self._builder.info.splits or {}).get(self._name)
+        if expected is not None and expected.num_examples and expected.num_examples != number:
+            count = f"{expected.num_examples:,}"
+            raise DataError(f"{address} has {number:,} rows, but should have {count}; copy or download it again")
+
+
+def _remote_files(address: HubAddress, commit: str, scratch: str) -> list[str]:
+    """Return the paths of the files of a split on the hub. Raises `DataError` as `HubSplit.in_folder` does."""
+    _, files = _files_of(_builder(address, address.name, scratch, commit), address)
+    paths = [match[1] for match in map(REMOTE.fullmatch, files) if match and ".." not in match[1]]
+    if len(paths) < len(files):
+        raise DataError(f"{address} names files outside of the data set, which figeval does not read; copy them in")
+    return paths
+
+
+def _card_of(folder: Path, address: HubAddress, scratch: Path) -> Path | None:
+    """Write the card of a folder with one configuration and split only, and return its folder; None without a card.
+
+    `datasets` refuses a folder that lacks a file of any split, but a cache rarely has all of them.
+    """
+    import yaml
+    from huggingface_hub import DatasetCard
+
+    card = folder / CARDS[0]
+    data = DatasetCard.load(card, ignore_metadata_errors=True).data.to_dict() if card.is_file() else {}
+    configs = {str(config.get("config_name", "default")): config for config in data.get("configs") or []}
+    if not configs:
+        return None
+    defaults = [name for name, config in configs.items() if config.get("default")] or ["default"]
+    name = address.config or (next(iter(configs)) if len(configs) == 1 else defaults[0])
+    if name not in configs:
+        problem = f"has no configuration {name!r}" if address.config else "has several configurations"
+        raise DataError(f"{address} {problem}{near(name, configs)}; they are {', '.join(configs)}; {FORM}")
+    config = dict(configs[name])
+    files = config.get("data_files")
+    if isinstance(files, list) and all(isinstance(part, dict) for part in files):
+        named = [part for part in files if part.get("split") == (address.split or part.get("split"))]
+        config["data_files"] = [part | {"path": _absolute(folder, part.get("path"))} for part in named or files]
+    elif files is not None:
+        config["data_files"] = _absolute(folder, files)
+    if "data_dir" in config:
+        config["data_dir"] = _absolute(folder, config["data_dir"])
+    infos = data.get("dataset_info") or []
+    infos = [info for info in (infos if isinstance(infos, list) else [infos]) if info.get("config_name", name) == name]
+    text = yaml.safe_dump({"configs": [config], "dataset_info": infos})
+    view = scratch / "card" / folder.name
+    view.mkdir(parents=True)
+    (view / CARDS[0]).write_text(f"---\n{text}---\n", encoding="utf-8")
+    return view
+
+
+def _absolute(folder: Path, patterns: Any) -> Any:
+    if isinstance(patterns, list):
+        return [_absolute(folder, pattern) for pattern in patterns]
+    return patterns if "://" in str(patterns) else str(folder / str(patterns))
+
+
+def _builder(address: HubAddress, source: str, scratch: str, revision: str | None = None) -> Any:
+    """Return what `datasets` reads a configuration with, in a folder or on the hub."""
+    try:
+        from datasets import load_dataset_builder
+    except ImportError as error:
+        raise DataError(f"{address} needs the library datasets 4 or newer; pip install 'figeval[hub]'") from error
+    return load_dataset_builder(source, address.config or None, revision=revision, cache_dir=scratch)
+
+
+def _files_of(builder: Any, address: HubAddress) -> tuple[str, list[str]]:
+    """Return the name of a split and its files. Raises `DataError` if there is no such split, or it is no table."""
+    splits = {str(name): files for name, files in (builder.config.data_files or {}).items()}
+    name = address.split or (next(iter(splits)) if len(splits) == 1 else "")
+    if name not in splits:
+        listed = one_line(", ".join(splits), 200)
+        problem = f"has no split {name!r}" if name else "has several splits"
+        raise DataError(f"{address} {problem}{near(name, splits)}; its splits are {listed}; {FORM}")
+    module = type(builder).__module__.rpartition(".")[2]
+    if module not in MODULES:
+        raise DataError(f"{address} is no table, but of the kind {module}; figeval reads {', '.join(MODULES)}")
+    return name, [str(file) for file in splits[name]]
+
+
+def _check_shards(files: Sequence[str], address: HubAddress, folder: Path) -> None:
+    counts = Counter(match.groups() for match in map(SHARD.match, files) if match)
+    for (_, total), count in counts.items():
+        if count != int(total):
+            raise DataError(f"{address}: {folder} has {count} of {int(total)} files of the split; copy them all")
+
+
+@contextmanager
+def _reading(address: HubAddress) -> Iterator[None]:
+    """Turn any error of `datasets` into a `DataError`, and keep its remarks off the screen."""
+    logger = getLogger("datasets")
+    level = logger.level
+    logger.setLevel(CRITICAL)
+    try:
+        yield
+    except DataError:
+        raise
+    except Exception as error:  # pandas, pyarrow, fsspec and decompressors raise errors of their own
+        reason = one_line(str(error), 200) or type(error).__name__
+        raise DataError(f"{address} cannot be read ({reason}); check the address, or copy the data again") from error
+    finally:
+        logger.setLevel(level)
+
+
+# ---- the hub ---------------------------------------------------------------------------------------------------------
+
+
+def _cure(address: HubAddress) -> str:
+    return f"fetch it where there is a network, or give a copy with --data {address.name}=FOLDER"
+
+
+@contextmanager
+def _hub_errors(address: HubAddress) -> Iterator[None]:
+    """Turn the errors of the hub's client into a `DataError` that says what to do."""
+    import httpx
+    from huggingface_hub import constants, errors
+
+    page = f"{constants.ENDPOINT}/datasets/{address.name}"
+    try:
+        yield
+    except errors.GatedRepoError as error:
+        raise DataError(f"{address} is gated: ask for access on {page}, then run `hf auth login`") from error
+    except errors.RepositoryNotFoundError as error:
+        raise DataError(f"the hub has no data set {address.name!r}; if it is private: `hf auth login`") from error
+    except errors.RevisionNotFoundError as error:
+        raise DataError(f"the hub has {address.name!r}, but no revision {address.revision!r}; check it") from error
+    except (httpx.HTTPError, OSError) as error:
+        reason = one_line(str(error), 200) or type(error).__name__
+        raise MissingData(
+            f"{address} is not on this machine, and cannot be downloaded ({reason}); {_cure(address)}"
+        ) from error
