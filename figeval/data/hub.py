@@ -1,8 +1,9 @@
 """Read data sets of the Hugging Face Hub, `hub:OWNER/NAME@REVISION#CONFIG/SPLIT`, with the library `datasets`.
 
-A copy on this machine comes first: the folder of `--data OWNER/NAME=FOLDER` or of a mirror, then the hub's own cache.
-Only if none has the split, its files are downloaded into that cache. The rows are those of `datasets.load_dataset`,
-with values as in `columnar`. The record of a run has the commit, and the sha256 of every file that was read.
+A copy in the folder of `--data OWNER/NAME=FOLDER` or of a mirror is read instead of the hub. Otherwise the split comes
+from the hub's own cache, and only if that lacks a file of it, its files are downloaded into the cache. The rows are
+those of `datasets.load_dataset`, with values as in `columnar`. The record of a run has the commit, and the sha256 of
+every file that was read.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from figeval.data.columnar import plain_row
 from figeval.data.hub_cache import COMMIT, HUB, HubAddress, HubSplit, cached_folder, parse_address
 from figeval.data.readers import DataContext, Row
 from figeval.data.text_files import max_row_bytes
-from figeval.errors import DataError, MissingData
+from figeval.errors import DataError
 from figeval.io.files import digest_of_file
 
 
@@ -43,15 +44,15 @@ def numbered_hub(path: str, context: DataContext) -> Iterator[tuple[str, Row]]:
 
 
 def _find_split(address: HubAddress, context: DataContext, scratch: str) -> HubSplit:
-    """Return a split from the first place that has it."""
+    """Return a split from the first place that has it; a copy that the user has given is the only place."""
+    copies = context.copies(address.name)
+    cached = None if copies else cached_folder(address)
     problems = []
-    for folder in filter(None, (*context.copies(address.name), cached_folder(address))):
+    for folder in copies or filter(None, [cached]):
         try:
             return HubSplit.in_folder(folder, address, scratch)
         except DataError as error:
             problems.append(error)
-    try:
-        folder = context.fetch(HUB, str(address).partition(":")[2])
-    except MissingData as error:
-        raise (problems[0] if problems else error) from error
-    return HubSplit.in_folder(folder, address, scratch)
+    if copies:
+        raise problems[0]
+    return HubSplit.in_folder(context.fetch(HUB, str(address).partition(":")[2]), address, scratch)

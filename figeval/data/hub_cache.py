@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from logging import CRITICAL, getLogger
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any, NamedTuple
 
-from figeval.errors import DataError, MissingData
+from figeval.errors import DataError, FigevalError, MissingData
 from figeval.io.text import near, one_line
 
 HUB = "hub"  # scheme of the addresses
@@ -137,7 +137,7 @@ class HubSplit:
         """
         folder = folder.resolve()
         with _reading(address):
-            view = _card_of(folder, address, Path(scratch))
+            view = _card_of(folder, address, scratch)
             builder = _builder(address, str(view or folder), scratch)
         name, files = _files_of(builder, address)
         if not all(Path(file).is_relative_to(folder) and ".." not in Path(file).parts for file in files):
@@ -183,12 +183,13 @@ def _remote_files(address: HubAddress, commit: str, scratch: str) -> list[str]:
     return paths
 
 
-def _card_of(folder: Path, address: HubAddress, scratch: Path) -> Path | None:
+def _card_of(folder: Path, address: HubAddress, scratch: str) -> Path | None:
     """Write the card of a folder with one configuration and split only, and return its folder; None without a card.
 
     `datasets` refuses a folder that lacks a file of any split, but a cache rarely has all of them.
     """
     import yaml
+    from datasets.data_files import get_data_patterns
     from huggingface_hub import DatasetCard
 
     card = folder / CARDS[0]
@@ -202,19 +203,18 @@ def _card_of(folder: Path, address: HubAddress, scratch: Path) -> Path | None:
         problem = f"has no configuration {name!r}" if address.config else "has several configurations"
         raise DataError(f"{address} {problem}{near(name, configs)}; they are {', '.join(configs)}; {FORM}")
     config = dict(configs[name])
+    base = folder / str(config.pop("data_dir", ""))
     files = config.get("data_files")
+    if files is None:
+        files = [{"split": str(split), "path": paths} for split, paths in get_data_patterns(str(base)).items()]
     if isinstance(files, list) and all(isinstance(part, dict) for part in files):
         named = [part for part in files if part.get("split") == (address.split or part.get("split"))]
-        config["data_files"] = [part | {"path": _absolute(folder, part.get("path"))} for part in named or files]
-    elif files is not None:
-        config["data_files"] = _absolute(folder, files)
-    if "data_dir" in config:
-        config["data_dir"] = _absolute(folder, config["data_dir"])
+        files = [part | {"path": _absolute(base, part.get("path"))} for part in named or files]
+    config["data_files"] = _absolute(base, files)
     infos = data.get("dataset_info") or []
     infos = [info for info in (infos if isinstance(infos, list) else [infos]) if info.get("config_name", name) == name]
     text = yaml.safe_dump({"configs": [config], "dataset_info": infos})
-    view = scratch / "card" / folder.name
-    view.mkdir(parents=True)
+    view = Path(mkdtemp(dir=scratch))
     (view / CARDS[0]).write_text(f"---\n{text}---\n", encoding="utf-8")
     return view
 
@@ -222,7 +222,8 @@ def _card_of(folder: Path, address: HubAddress, scratch: Path) -> Path | None:
 def _absolute(folder: Path, patterns: Any) -> Any:
     if isinstance(patterns, list):
         return [_absolute(folder, pattern) for pattern in patterns]
-    return patterns if "://" in str(patterns) else str(folder / str(patterns))
+    is_path = isinstance(patterns, str) and "://" not in patterns
+    return str(folder / patterns) if is_path else patterns
 
 
 def _builder(address: HubAddress, source: str, scratch: str, revision: str | None = None) -> Any:
@@ -282,7 +283,6 @@ def _cure(address: HubAddress) -> str:
 @contextmanager
 def _hub_errors(address: HubAddress) -> Iterator[None]:
     """Turn the errors of the hub's client into a `DataError` that says what to do."""
-    import httpx
     from huggingface_hub import constants, errors
 
     page = f"{constants.ENDPOINT}/datasets/{address.name}"
@@ -294,7 +294,9 @@ def _hub_errors(address: HubAddress) -> Iterator[None]:
         raise DataError(f"the hub has no data set {address.name!r}; if it is private: `hf auth login`") from error
     except errors.RevisionNotFoundError as error:
         raise DataError(f"the hub has {address.name!r}, but no revision {address.revision!r}; check it") from error
-    except (httpx.HTTPError, OSError) as error:
+    except FigevalError:
+        raise
+    except Exception as error:  # releases of the client use requests, httpx or httpx2, which have errors of their own
         reason = one_line(str(error), 200) or type(error).__name__
         raise MissingData(
             f"{address} is not on this machine, and cannot be downloaded ({reason}); {_cure(address)}"

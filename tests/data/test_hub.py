@@ -1,0 +1,285 @@
+"""Data sets of the hub → rows: from folders, from caches as the hub's client lays them out, and from a hub."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from figeval import DataContext, DataError
+from figeval.testing import harness
+from tests.loopback import answering
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+ROWS = [{"id": "F01", "label": "a"}, {"id": "F02", "label": "b"}]
+
+
+def parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), buffer)
+    return buffer.getvalue()
+
+
+LINES = "".join(f"{json.dumps(row)}\n" for row in ROWS).encode()
+CARD = b"""---
+configs:
+- config_name: en
+  data_files:
+  - {split: train, path: en/train.parquet}
+  - {split: test, path: "en/test-*.parquet"}
+- config_name: de
+  data_files: de.jsonl
+- config_name: outside
+  data_files: "../../../../*/outside.jsonl"
+- config_name: pictures
+  data_files: "*.png"
+dataset_info:
+- config_name: de
+  splits: [{name: train, num_examples: 3}]
+---
+"""
+FILES = {
+    "README.md": CARD,
+    "en/train.parquet": parquet([{"id": "T01", "label": "a"}]),
+    "en/test-00000-of-00002.parquet": parquet(ROWS[:1]),
+    "en/test-00001-of-00002.parquet": parquet(ROWS[1:]),
+    "de.jsonl": LINES,
+    "a.png": b"\x89PNG",
+}
+REQUESTED = AssertionError("nothing is downloaded")
+
+
+def read(
+    path: str, copies: Mapping[str, Path] | None = None, notes: dict[str, Any] | None = None
+) -> list[Mapping[str, Any]]:
+    def refuse(benchmark: str, path: str) -> Path:
+        raise REQUESTED
+
+    found = [folder for name, folder in (copies or {}).items() if path.startswith(name)]
+    context = DataContext(Path(), refuse, {} if notes is None else notes, lambda _name: found)
+    return list(harness().readers.get("hub")(path, context))
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> Path:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of the hub with `acme/figs`, of which configuration `en` lacks the split `train`."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    folder = tmp_path / "hub" / "datasets--acme--figs"
+    write_files(folder, {"refs/main": COMMIT.encode(), "refs/v1": COMMIT.encode()})
+    for name, content in FILES.items():
+        if name != "en/train.parquet":
+            blob = folder / "blobs" / hashlib.sha256(content).hexdigest()
+            write_files(blob.parent, {blob.name: content})
+            link = folder / "snapshots" / COMMIT / name
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(blob)
+    return folder
+
+
+@pytest.mark.parametrize("path", ["acme/figs#en/test", "acme/figs@v1#en/test", f"acme/figs@{COMMIT}#en/test"])
+def test_a_cache_needs_no_network(cache: Path, path: str) -> None:
+    notes: dict[str, Any] = {}
+    assert read(path, notes=notes) == ROWS
+    files = {name: hashlib.sha256(FILES[name]).hexdigest() for name in FILES if name.startswith("en/test")}
+    about = {"dataset": "acme/figs", "revision": COMMIT, "config": "en", "split": "test", "files": files}
+    assert notes == {"hub": about}
+
+
+REFUSED = {
+    "acme/figs#fr/test": "has no configuration 'fr'; they are en, de, outside, pictures",
+    "acme/figs#test": "has several configurations; they are en, de, outside, pictures",
+    "acme/figs#en/dev": "has no split 'dev'",
+    "acme/figs#de/train": "has 2 rows, but should have 3; copy or download it again",
+    "acme/figs#outside/train": "names files outside of the data set",
+    "acme/figs#pictures/train": "is no table, but of the kind imagefolder; figeval reads arrow, csv, json",
+    "acme/../figs#test": "is no address of a data set on the hub; write hub:OWNER/NAME#SPLIT",
+    "acme/figs/en#test": "is no address of a data set on the hub",
+    "acme/figs@../../x#test": "is no address of a data set on the hub",
+    "": "is no address of a data set on the hub",
+}
+
+
+@pytest.mark.parametrize("path", REFUSED)
+def test_refused(tmp_path: Path, path: str) -> None:
+    folder = write_files(tmp_path / "a" / "b" / "c" / "figs", FILES)
+    write_files(tmp_path / "a", {"outside.jsonl": LINES})
+    with pytest.raises(DataError, match=re.escape(REFUSED[path])) as caught:
+        read(path, {"": folder})
+    assert "\n" not in str(caught.value)
+
+
+LAYOUTS: dict[str, dict[str, bytes]] = {
+    "data/test-00000-of-00001.parquet": {"data/test-00000-of-00001.parquet": parquet(ROWS)},
+    "test.csv": {"test.csv": b"id,label\nF01,a\nF02,b\n", "train.csv": b"id,label\nT01,a\n"},
+    "test.tsv": {"test.tsv": b"id\tlabel\nF01\ta\nF02\tb\n"},
+    "test.jsonl.gz": {"test.jsonl.gz": gzip.compress(LINES)},
+    "test.json": {"test.json": json.dumps(ROWS).encode()},
+    "data_dir": {"README.md": b"---\nconfigs:\n- {config_name: x, data_dir: en}\n---\n", "en/test.jsonl": LINES},
+    "separator": {
+        "README.md": b"---\nconfigs:\n- {config_name: x, data_files: [{split: test, path: a.csv}], sep: ';'}\n---\n",
+        "a.csv": b"id;label\nF01;a\nF02;b\n",
+    },
+    "default": {
+        "README.md": b"---\nconfigs:\n- {config_name: y, data_files: y.jsonl}\n"
+        b"- {config_name: x, default: true, data_files: [{split: test, path: [x.jsonl]}]}\n---\n",
+        "x.jsonl": LINES,
+    },
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_folder_stands_for_the_data_set(tmp_path: Path, layout: str) -> None:
+    folder = write_files(tmp_path / "figs", LAYOUTS[layout])
+    notes: dict[str, Any] = {}
+    assert read("acme/figs#test", {"acme/figs": folder}, notes) == ROWS
+    assert "revision" not in notes["hub"]
+
+
+def test_a_missing_shard_is_no_shorter_split(cache: Path) -> None:
+    (cache / "snapshots" / COMMIT / "en" / "test-00001-of-00002.parquet").unlink()
+    with pytest.raises(AssertionError, match="nothing is downloaded"):
+        read("acme/figs#en/test")
+    with pytest.raises(DataError, match="has 1 of 2 files of the split; copy them all"):
+        read("acme/figs#en/test", {"acme/figs": cache / "snapshots" / COMMIT})
+
+
+def test_code_of_a_data_set_is_not_run(tmp_path: Path) -> None:
+    folder = write_files(tmp_path / "figs", {"figs.py": b"raise SystemExit('run')", "test.jsonl": LINES})
+    with pytest.raises(DataError, match="scripts are no longer supported"):
+        read("acme/figs#test", {"acme/figs": folder})
+
+
+def test_a_damaged_file_is_one_line(tmp_path: Path) -> None:
+    folder = write_files(tmp_path / "figs", {"test.parquet": parquet(ROWS)[:-9]})
+    with pytest.raises(DataError, match="hub:acme/figs#test cannot be read") as caught:
+        read("acme/figs#test", {"acme/figs": folder})
+    assert "\n" not in str(caught.value)
+
+
+# ---- a hub -----------------------------------------------------------------------------------------------------------
+
+
+class Hub(ThreadingHTTPServer):
+    """A hub with one data set, as far as its client asks for it; `status` is its answer to everything if not 200."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answer)
+        self.status, self.code, self.requests = 200, "", 0
+
+
+class _Answer(BaseHTTPRequestHandler):
+    server: Hub
+
+    def log_message(self, *_arguments: object) -> None:
+        pass
+
+    def answer(self) -> None:
+        self.server.requests += 1
+        path = unquote(urlsplit(self.path).path)
+        _, _, place = path.partition("/acme/figs")
+        kind, _, rest = place.strip("/").partition("/")
+        revision, _, name = rest.partition("/")
+        if self.server.status != 200:
+            self.send(b"", self.server.status, self.server.code)
+        elif "/acme/figs" not in path:
+            self.send(b"", 404, "RepoNotFound")
+        elif kind and revision not in ("main", COMMIT):
+            self.send(b"", 404, "RevisionNotFound")
+        elif kind in ("", "revision"):
+            siblings = [{"rfilename": name} for name in FILES]
+            self.send(json.dumps({"id": "acme/figs", "sha": COMMIT, "siblings": siblings}).encode())
+        elif kind == "tree":
+            self.send(json.dumps(list(self.tree(f"{name}/".lstrip("/")))).encode())
+        elif name in FILES:
+            self.send(FILES[name])
+        else:
+            self.send(b"", 404, "EntryNotFound")
+
+    do_GET = do_HEAD = do_POST = answer
+
+    def tree(self, folder: str) -> list[dict[str, Any]]:
+        names = {name.removeprefix(folder).split("/")[0] for name in FILES if name.startswith(folder)}
+        return [
+            {"type": "file", "path": path, "oid": "0" * 40, "size": len(FILES[path])}
+            if (path := folder + name) in FILES
+            else {"type": "directory", "path": path, "oid": "0" * 40}
+            for name in sorted(names)
+        ]
+
+    def send(self, body: bytes, status: int = 200, code: str = "") -> None:
+        self.send_response(status)
+        etag = hashlib.sha1(body).hexdigest()
+        headers = {"X-Error-Code": code, "X-Repo-Commit": COMMIT, "ETag": f'"{etag}"', "Content-Length": str(len(body))}
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+TASK = """
+name: figs
+type: pairs
+labels: [a, b]
+data: {{test: "{address}"}}
+fields: {{id: row.id, left: row.id, right: row.id, label: row.label}}
+"""
+
+
+@pytest.mark.slow
+def test_a_hub_is_asked_once(tmp_path: Path) -> None:
+    (tmp_path / "figs.task.yaml").write_text(TASK.format(address="hub:acme/figs#en/test"))
+
+    def figeval(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = (
+            os.environ | {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": address, "HF_HOME": str(tmp_path / "home")} | variables
+        )
+        command = [sys.executable, "-m", "figeval", *arguments]
+        return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+    run = ("run", "--tasks", "figs", "--model", "chance", "--include_path", str(tmp_path), "--no_baselines", "--fresh")
+    hub = Hub()
+    with answering(hub) as address:
+        listed = figeval("ls", "tasks", "--json", "--include_path", str(tmp_path))
+        (task,) = (task for task in json.loads(listed.stdout) if task["name"] == "figs")
+        assert (task["availability"], hub.requests) == ("to be fetched", 0)
+        for path, message in {"acme/nope#test": "no data set", "acme/figs@v9#test": "no revision 'v9'"}.items():
+            failed = figeval("data", "fetch", f"hub:{path}")
+            assert (failed.returncode, failed.stderr.count("\n")) == (2, 1), failed.stderr
+            assert message in failed.stderr
+        hub.status, hub.code = 403, "GatedRepo"
+        assert "is gated: ask for access on http" in figeval("data", "fetch", "hub:acme/figs#en/test").stderr
+        hub.status = 200
+        assert figeval("data", "fetch", "hub:acme/figs#en/test").returncode == 0
+        requests = hub.requests
+        done = figeval(*run, "--output_path", str(tmp_path / "online"))
+        assert (done.returncode, hub.requests) == (0, requests), done.stderr
+    done = figeval(*run, "--output_path", str(tmp_path / "offline"), HF_HUB_OFFLINE="1")
+    assert done.returncode == 0, done.stderr
+    records = [json.loads((tmp_path / name / "run.json").read_text()) for name in ("online", "offline")]
+    online, offline = (record["tasks"][0]["settings"]["hub"] for record in records)
+    assert online == offline
+    assert online["revision"] == COMMIT
+    missing = figeval("data", "fetch", "hub:acme/figs#de/train", HF_HUB_OFFLINE="1")
+    assert "is not on this machine, and HF_HUB_OFFLINE is set" in missing.stderr
