@@ -43,7 +43,7 @@ def is_saved(folder: Traversable) -> bool:
 
 
 def numbered_parquet(file: Traversable) -> Iterator[tuple[str, Row]]:
-    """Yield (place, row) of a Parquet file; rows are numbered from 1.
+    """Yield (location, row) of a Parquet file; rows are numbered from 1.
 
     Raises:
         DataError: it is no Parquet file or damaged, unpacks to too much, or a row is too long.
@@ -52,7 +52,7 @@ def numbered_parquet(file: Traversable) -> Iterator[tuple[str, Row]]:
 
 
 def numbered_arrow(file: Traversable) -> Iterator[tuple[str, Row]]:
-    """Yield (place, row) of an Arrow file, in the format of files or of streams, or of a folder of `save_to_disk`.
+    """Yield (location, row) of an Arrow file, in the format of files or of streams, or of a folder of `save_to_disk`.
 
     Raises:
         DataError: it is no Arrow file or damaged, a row is too long, or the folder is none of `save_to_disk`, or has
@@ -88,7 +88,7 @@ def saved_files(folder: Traversable) -> list[Traversable]:
 
 
 @contextmanager
-def _opened(file: Traversable, kind: str) -> Iterator[IO[bytes]]:
+def _open_stream(file: Traversable, kind: str) -> Iterator[IO[bytes]]:
     """Open a file, and turn the errors of pyarrow into a `DataError`, also while it is read."""
     try:
         from pyarrow import ArrowException
@@ -106,7 +106,7 @@ def _opened(file: Traversable, kind: str) -> Iterator[IO[bytes]]:
 
 def _read_parquet(file: Traversable) -> Iterator[list[Row]]:
     with ExitStack() as stack:
-        stream = stack.enter_context(_opened(file, "Parquet"))
+        stream = stack.enter_context(_open_stream(file, "Parquet"))
         from pyarrow.parquet import ParquetFile
 
         max_bytes = max(RATIO_FROM_BYTES, MAX_RATIO * stream.seek(0, 2))
@@ -119,7 +119,7 @@ def _read_parquet(file: Traversable) -> Iterator[list[Row]]:
 
 
 def _read_arrow(file: Traversable) -> Iterator[list[Row]]:
-    with _opened(file, "Arrow") as stream:
+    with _open_stream(file, "Arrow") as stream:
         from pyarrow import ipc
 
         is_file_format = stream.read(6) == b"ARROW1"
@@ -148,11 +148,11 @@ def _numbered(file: Traversable, batches: Iterator[list[Row]]) -> Iterator[tuple
 # ---- values ----------------------------------------------------------------------------------------------------------
 
 
-def plain_row(row: Mapping[str, Any], place: str, max_bytes: int) -> Row:
+def plain_row(row: Mapping[str, Any], location: str, max_bytes: int) -> Row:
     """Return a row with the values of JSON. Raises `DataError` if it is longer than `max_bytes`."""
     plain = {str(name): _plain(value) for name, value in row.items()}
     if sum(map(_size, plain.values())) > max_bytes:
-        raise too_long(place, max_bytes)
+        raise too_long(location, max_bytes)
     return plain
 
 

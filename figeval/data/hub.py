@@ -38,9 +38,7 @@ def numbered_hub(path: str, context: DataContext) -> Iterator[tuple[str, Row]]:
         files = {path: digest_of_file(file).hex() for path, file in split.files.items()}
         commit = {"revision": split.folder.name} if COMMIT.fullmatch(split.folder.name) else {}
         context.notes["hub"] = {"dataset": address.name, **commit, **split.names, "files": files}
-        limit = max_row_bytes()
-        for number, row in enumerate(split.rows(address), 1):
-            yield f"{address}: row {number}", plain_row(row, f"{address}: row {number}", limit)
+        yield from _rows(split, address)
 
 
 def _find_split(address: HubAddress, context: DataContext, scratch: str) -> HubSplit:
@@ -56,3 +54,11 @@ def _find_split(address: HubAddress, context: DataContext, scratch: str) -> HubS
     if copies:
         raise problems[0]
     return HubSplit.in_folder(context.fetch(HUB, str(address).partition(":")[2]), address, scratch)
+
+
+def _rows(split: HubSplit, address: HubAddress) -> Iterator[tuple[str, Row]]:
+    limit, number = max_row_bytes(), 0
+    for number, row in enumerate(split.read(address), 1):
+        yield f"{address}: row {number}", plain_row(row, f"{address}: row {number}", limit)
+    if split.n is not None and split.n != number:
+        raise DataError(f"{address} has {number:,} rows, but should have {split.n:,}; copy or download it again")

@@ -14,18 +14,16 @@ many files.
 from __future__ import annotations
 
 import csv
-import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from importlib.resources.abc import Traversable
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from figeval.data.readers import Row
-from figeval.data.text_files import HEAD_BYTES, max_row_bytes, text_head, text_lines, too_long, whole_text
+from figeval.data.text_files import HEAD_BYTES, max_row_bytes, text_head, text_lines, too_long
 from figeval.errors import DataError
 from figeval.io.text import one_line
 
@@ -89,24 +87,6 @@ def named_row(names: Sequence[str], values: Sequence[str], padded: Mapping[str, 
     """Return the values by the names of their columns; `padded` has those that may be found by another spelling."""
     row = zip(names, values, strict=True)
     return _PaddedRow(row, padded) if padded else dict(row)
-
-
-def read_cells(file: Path, cure: str) -> list[list[str]]:
-    """Return the cells of a sheet that somebody has filled in, row by row, the header first; rows may differ in width.
-
-    Raises:
-        DataError: the file cannot be read (`cure` ends the message), or is not a CSV file.
-    """
-    csv.field_size_limit(max(max_row_bytes(), csv.field_size_limit()))
-    if file.exists() and not file.is_file():  # reading a pipe may never end
-        raise DataError(f"{file} is not a regular file; {cure}")
-    text = whole_text(file, cure=cure)
-    table_format = find_format(text[:HEAD_BYTES].encode(), ",", str(file))
-    try:
-        rows = list(csv.reader(io.StringIO(text, newline=""), table_format.dialect, strict=True))
-    except csv.Error as error:
-        raise DataError(f"{file} is not a CSV file ({error}); save the sheet as `CSV UTF-8`") from error
-    return rows[int(table_format.is_named) :]
 
 
 def width_cure(names: Sequence[str], record: Sequence[str], separator: str) -> str:

@@ -14,7 +14,7 @@ import re
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime
 from importlib.resources.abc import Traversable
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -89,9 +89,26 @@ def numbered_sheet(file: Traversable, sheet: str = "", header: int | None = None
             several to choose from; the header is blank or names a column twice; a formula has no stored value.
     """
     reader = _Reader(str(file))
-    with reader.opened(file) as (workbook, has_formulas):
+    with reader.open(file) as (workbook, has_formulas):
         title = reader.choose_sheet(workbook, sheet)
-        yield from reader.rows(file, workbook, title, header, check_formulas=has_formulas)
+        records = reader.records(file, workbook, title, check_formulas=has_formulas)
+        yield from reader.rows(records, title, header)
+
+
+def sheet_cells(file: Traversable) -> list[list[str]]:
+    """Return the cells of the only sheet of a workbook, row by row from the first; blank rows are empty lists.
+
+    Raises:
+        DataError: as in `numbered_sheet`.
+    """
+    reader = _Reader(str(file))
+    rows: list[list[str]] = []
+    with reader.open(file) as (workbook, has_formulas):
+        title = reader.choose_sheet(workbook, "")
+        for number, record in reader.records(file, workbook, title, check_formulas=has_formulas):
+            rows += [[] for _ in range(number - 1 - len(rows))]
+            rows.append(record)
+    return rows
 
 
 class _Reader:
@@ -101,7 +118,7 @@ class _Reader:
         self._name = name
 
     @contextmanager
-    def opened(self, file: Traversable) -> Iterator[tuple[Workbook, bool]]:
+    def open(self, file: Traversable) -> Iterator[tuple[Workbook, bool]]:
         """Open a workbook, and yield it with whether it has formulas."""
         try:
             stream = file.open("rb")
@@ -139,42 +156,43 @@ class _Reader:
             raise DataError(f"{self._name} {problem}; name one, such as xlsx:FILE#{one_line(example, 80)}")
         return filled[0]
 
-    def rows(
-        self, file: Traversable, workbook: Workbook, sheet: str, header: int | None, *, check_formulas: bool
-    ) -> Iterator[tuple[str, Row]]:
-        """Yield (place, row) of a sheet."""
-        if not check_formulas:
-            yield from self._named(self._cells(workbook, sheet), sheet, header)
-            return
-        with file.open("rb") as stream, closing(self.load(stream, data_only=False)) as formulas:
-            checked = self._calculated(self._cells(workbook, sheet), self._cells(formulas, sheet), sheet)
-            yield from self._named(checked, sheet, header)
+    def records(
+        self, file: Traversable, workbook: Workbook, sheet: str, *, check_formulas: bool
+    ) -> Iterator[tuple[int, list[str]]]:
+        """Yield (number of the row, texts of its cells) of the rows of a sheet that are not blank."""
+        with ExitStack() as stack:
+            numbered = self._cells(workbook, sheet)
+            if check_formulas:
+                formulas = stack.enter_context(
+                    closing(self.load(stack.enter_context(file.open("rb")), data_only=False))
+                )
+                numbered = self._calculated(numbered, self._cells(formulas, sheet), sheet)
+            texts = ((number, [_text(cell.value) for cell in cells]) for number, cells in numbered)
+            yield from ((number, record) for number, record in texts if any(map(str.strip, record)))
 
-    def _named(
-        self, numbered: Iterator[tuple[int, Sequence[Any]]], sheet: str, header: int | None
+    def rows(
+        self, records: Iterator[tuple[int, list[str]]], sheet: str, header: int | None
     ) -> Iterator[tuple[str, Row]]:
-        """Yield the rows below the header by the names of the columns."""
-        place, limit = f"{self._name}#{sheet}", max_row_bytes()
-        texts = ((number, [_text(cell.value) for cell in cells]) for number, cells in numbered)
-        filled = ((number, record) for number, record in texts if any(map(str.strip, record)))
-        number, names = next(((row, record) for row, record in filled if header is None or row >= header), (0, []))
+        """Yield (place, row) of the records below the header, by the names of the columns."""
+        location, limit = f"{self._name}#{sheet}", max_row_bytes()
+        number, names = next(((row, record) for row, record in records if header is None or row >= header), (0, []))
         if header is not None and number != header:
-            raise DataError(f"{place}: row {header:,} is blank; header= must be the row that names the columns")
-        check_names(names, place, number)
+            raise DataError(f"{location}: row {header:,} is blank; header= must be the row that names the columns")
+        check_names(names, location, number)
         columns = [index for index, name in enumerate(names) if name.strip()]
         names = [names[index] for index in columns]
         padded, is_first = padded_names(names), header is None
-        for number, record in filled:
+        for number, record in records:
             cells = [record[index] if index < len(record) else "" for index in columns]
             width = sum(bool(cell.strip()) for cell in record)
             if is_first and 2 * len(names) < width:
                 cure = f"add ?header=ROW to the address, such as ?header={number}"
-                raise DataError(f"{place}: the first row names {len(names)} of {width} columns; {cure}")
+                raise DataError(f"{location}: the first row names {len(names)} of {width} columns; {cure}")
             is_first = False
             if sum(map(len, cells)) > limit:
-                raise too_long(f"{place}:{number}", limit)
+                raise too_long(f"{location}:{number}", limit)
             if any(map(str.strip, cells)):
-                yield f"{place}:{number}", named_row(names, cells, padded)
+                yield f"{location}:{number}", named_row(names, cells, padded)
 
     def _cells(self, workbook: Workbook, sheet: str) -> Iterator[tuple[int, Sequence[Any]]]:
         """Yield (number, cells) of the rows with cells."""

@@ -69,8 +69,8 @@ def read(
     def refuse(benchmark: str, path: str) -> Path:
         raise REQUESTED
 
-    found = [folder for name, folder in (copies or {}).items() if path.startswith(name)]
-    context = DataContext(Path(), refuse, {} if notes is None else notes, lambda _name: found)
+    folders = [folder for name, folder in (copies or {}).items() if path.startswith(name)]
+    context = DataContext(Path(), refuse, {} if notes is None else notes, lambda _name: folders)
     return list(harness().readers.get("hub")(path, context))
 
 
@@ -197,8 +197,8 @@ class _Answer(BaseHTTPRequestHandler):
     def answer(self) -> None:
         self.server.requests += 1
         path = unquote(urlsplit(self.path).path)
-        _, _, place = path.partition("/acme/figs")
-        kind, _, rest = place.strip("/").partition("/")
+        _, _, rest = path.partition("/acme/figs")
+        kind, _, rest = rest.strip("/").partition("/")
         revision, _, name = rest.partition("/")
         if self.server.status != 200:
             self.send(b"", self.server.status, self.server.code)

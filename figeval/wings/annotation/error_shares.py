@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from figeval import JSON, Column, DataError, MetricAggregator, Result, Score, Table, mean_of
-from figeval.data.tables import read_cells
+from figeval.data.sheets import read_cells
 from figeval.io.text import csv_cell, near, pluralize
 from figeval.records.schema import to_json
 from figeval.reporting.grid import format_number

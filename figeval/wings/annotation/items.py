@@ -19,7 +19,7 @@ from typing import Annotated, Final, TypeAlias, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from figeval import DataError, OptionError
-from figeval.data.tables import read_cells
+from figeval.data.sheets import read_cells
 from figeval.io.json_files import read_json
 from figeval.io.text import UNSAFE, clean, csv_cell, csv_text, valid
 from figeval.io.validation import validate

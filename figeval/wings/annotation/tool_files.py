@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel
 
 from figeval import DataError
-from figeval.data.tables import read_cells
+from figeval.data.sheets import read_cells
 from figeval.io.files import read_text
 from figeval.io.json_files import MAX_BYTES, InvalidJSON, parse_json, read_json
 from figeval.io.text import csv_cell, csv_text

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import openpyxl
 import pytest
 
 import figeval
@@ -321,6 +322,19 @@ def test_shares_and_intervals_are_by_model_and_cluster(written: tuple[Path, Any]
     assert share(shares, "not a moral", "anna")["score"]["value"] is None
     assert shares["empty"] == dict.fromkeys(map(str, files), 30)
     assert shares["cells"] == 60
+
+
+def test_a_sheet_may_be_saved_as_a_workbook(written: tuple[Path, Any], cli: Cli, tmp_path: Path) -> None:
+    folder, key = written
+    files = [
+        fill(folder / name, lambda row: {"unrelated": "yes" if row["item"] == "1" else "no"}) for name in key.sheets
+    ]
+    workbook = openpyxl.Workbook()
+    for row in csv.reader(io.StringIO(files[0].read_text("utf-8-sig"), newline="")):
+        workbook.active.append([int(cell) if cell.isdecimal() else cell for cell in row])
+    workbook.save(tmp_path / "sheet_1.xlsx")
+    shares = [scores(cli, folder, first, files[1])["shares"] for first in (files[0], tmp_path / "sheet_1.xlsx")]
+    assert shares[0] == shares[1]
 
 
 def test_an_empty_cell_is_no_judgement(written: tuple[Path, Any], cli: Cli) -> None:
