@@ -23,8 +23,8 @@ def with_copies(accuracy: Accuracy) -> Accuracy:
 
     def accuracy_with_copies(example: RepeatedChoiceExample, prediction: Prediction) -> float | None:
         values = [accuracy(replace(example, gold=copy), prediction) for copy in example.right]
-        known = [value for value in values if value is not None]
-        return sum(known) if known else None
+        shares = [value for value in values if value is not None]
+        return sum(shares) if shares else None
 
     accuracy_with_copies.__doc__ = f"{accuracy.__name__}, where every copy of the right option is right."
     return accuracy_with_copies

@@ -90,12 +90,12 @@ class RepeatedChoice(Choice):
             row["choice"] = {**row["choice"], "right": copies_of(example.options, example.gold)}
         return row
 
-    def given(self, example: ChoiceExample, given: Given, labels: Sequence[str]) -> Prediction:
+    def given(self, example: ChoiceExample, content: Given, labels: Sequence[str]) -> Prediction:
         """Return the option that is named or has the best score; a text names the first of its copies."""
         texts = [option.strip() for option in example.options]
-        if isinstance(given.value, str) and texts.count(given.value.strip()) > 1:
-            given = replace(given, value=texts.index(given.value.strip()))
-        return super().given(example, given, labels)
+        if isinstance(content.value, str) and texts.count(content.value.strip()) > 1:
+            content = replace(content, value=texts.index(content.value.strip()))
+        return super().given(example, content, labels)
 
     def human_question(self, example: ChoiceExample) -> tuple[str, Sequence[str], int] | None:
         """Return the question with each option once."""

@@ -103,8 +103,8 @@ def dialogues(rows: Iterator[Row]) -> Iterator[Row]:
                 f"{row['location']}, field 'Question': {row['question']!r:.80} does not ask what somebody meant by the "
                 "proverb"
             )
-        asked = row["question"].removesuffix(ASKED).strip()
-        yield {**row, "asked": "second speaker" if asked == speaker.strip() else "another name"}
+        name = row["question"].removesuffix(ASKED).strip()
+        yield {**row, "asked": "second speaker" if name == speaker.strip() else "another name"}
 
 
 def proverbs(rows: Iterator[Row]) -> Iterator[Row]:
@@ -125,11 +125,15 @@ def take_apart(text: str, part: Part, location: str) -> Question:
     """
     heads = (part.subject_head, QUESTION_HEAD, OPTIONS_HEAD)
     paragraphs = [paragraph.split("\n") for paragraph in text.split("\n\n")]
-    found = [lines[0] for lines in paragraphs if lines[0] in heads]
-    if tuple(found) != heads or [lines[0] for lines in paragraphs[-3:]] != found or len(paragraphs) == len(heads):
+    text_heads = [lines[0] for lines in paragraphs if lines[0] in heads]
+    if (
+        tuple(text_heads) != heads
+        or [lines[0] for lines in paragraphs[-3:]] != text_heads
+        or len(paragraphs) == len(heads)
+    ):
         raise DataError(
             f"{location}, field 'Question': expected an instruction and the heads {' '.join(heads)}, found the heads "
-            f"{' '.join(found) or 'none'}"
+            f"{' '.join(text_heads) or 'none'}"
         )
     subject, question, options = (lines[1:] for lines in paragraphs[-3:])
     letters, texts = LETTERS[: len(part.kinds)], []

@@ -207,14 +207,14 @@ def test_a_request_that_is_answered_and_then_stored_counts_once() -> None:
     shown, lines = in_lines(io.StringIO())
     shown.start("proverbs, recall", 20, unit="request")
     counts = []
-    for kept in (0, 8):
+    for stored in (0, 8):
         shown.count_requests(0, 8)
         for answered in range(2, 9, 2):
             shown.count_requests(answered, 8)
-            shown.reach(kept + answered)
+            shown.reach(stored + answered)
             counts.append(lines.state.split(",")[1].split(": ")[1])
             shown.count_requests(answered, 8)
-            assert f" {kept + answered} of 20" in lines.state
+            assert f" {stored + answered} of 20" in lines.state
     assert counts == [f"{done} of 20" for done in range(2, 17, 2)]
 
 

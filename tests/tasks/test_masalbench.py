@@ -62,12 +62,12 @@ def test_a_proverb_is_taken_apart_whatever_the_order_of_the_key(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "asked"),
+    ("old", "new", "person"),
     [("سؤال:\nمریم", "سؤال:\nناهید", "another name"), ("سارا: ", "", "second speaker"), ("\nمریم:", "\n مریم:", None)],
 )
-def test_slips_in_names_are_kept_and_flagged(old: str, new: str, asked: str | None, tmp_path: Path) -> None:
+def test_slips_in_names_are_kept_and_flagged(old: str, new: str, person: str | None, tmp_path: Path) -> None:
     (row,) = read_part(tmp_path, "context", {**CONTEXT, "Question": CONTEXT["Question"].replace(old, new)})
-    assert row["asked"] == (asked or "second speaker")
+    assert row["asked"] == (person or "second speaker")
 
 
 @pytest.mark.parametrize(
