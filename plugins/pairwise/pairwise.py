@@ -21,6 +21,7 @@ from figeval.prompts import LETTERS, PromptContext
 from figeval.task_types.base import HIDDEN, TaskType, metric, repeated_texts
 from figeval.task_types.debiasing import as_they_are, combine_answers, together
 from figeval.task_types.fields import (
+    Definition,
     Field,
     OptionalTextField,
     RowContext,
@@ -72,6 +73,16 @@ class ComparedTextsField(TextsField):
 
     def schema(self) -> JSON:
         return {**super(ComparedTextsField, self).schema(), "minItems": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class TieField(OptionalTextField):
+    """Words for a tie, or null."""
+
+    def read(self, value: Any, row: RowContext) -> str | None:
+        if isinstance(value, str) and not value.strip():
+            raise row.error("the text is empty; write none if there is no such option")
+        return super(TieField, self).read(value, row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +156,7 @@ class PairwiseExample(Example):
     query: Annotated[str, TextField("What the texts answer or continue; empty if they stand alone.")] = ""
     tie: Annotated[
         str | None,
-        OptionalTextField("The tie as an option in prompts; null if the model has to choose a text.", shown=True),
+        TieField("The tie as an option in prompts; null if the model has to choose a text.", shown=True),
     ] = "They are equally good."
 
     @property
@@ -372,6 +383,14 @@ class Pairwise(TaskType[PairwiseExample]):
         metric("first_rate", f"{METRICS}:FIRST_RATE"),
         metric("parse_rate", "figeval.metrics.classification:parse_rate"),
     )
+
+    def check(self, task: Definition) -> None:
+        """Check the settings of `by_reward`. Raises `ValueError` for those that give no probabilities."""
+        temperature, nu = task.settings.get("temperature", 1.0), task.settings.get("nu", 0.0)
+        if isinstance(temperature, int | float) and not temperature > 0:
+            raise ValueError(f"the setting 'temperature' is {temperature}; it must be above 0")
+        if isinstance(nu, int | float) and nu < 0:
+            raise ValueError(f"the setting 'nu' is {nu}; it must be at least 0")
 
     def few_shot_answer(self, block: str, example: PairwiseExample, context: PromptContext) -> str | None:
         """Return the letter of the majority, of the tie if votes are equal; or the text with the most votes."""

@@ -37,8 +37,11 @@ metrics: [agreement, vote_agreement, manhattan, jsd, log_loss, kendall]
 
 
 def preference_row(number: int, votes: Any, options: Sequence[str] = TEXTS[:2], **fields: Any) -> dict[str, Any]:
-    shared = {"query": "Say it.", "tie": "They are equally good."}
-    return {"id": str(number), "options": list(options), "votes": votes, **shared, **fields}
+    shared = {"options": list(options), "query": "Say it.", "tie": "They are equally good."}
+    return {"id": str(number), "votes": votes, **shared, **fields}
+
+
+ROWS = [preference_row(1, [6, 1, 1]), preference_row(2, [1, 5, 2])]
 
 
 def write_task(folder: Path, rows: Sequence[Mapping[str, Any]]) -> str:
@@ -152,6 +155,36 @@ def test_one_text_is_no_comparison(tmp_path: Path, cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [("tie", " ", "write none if there is no such option"), ("options", ["a", " "], "a text is empty")],
+)
+def test_texts_that_are_empty_are_refused(field: str, value: Any, words: str, tmp_path: Path, cli: Cli) -> None:
+    write_task(tmp_path, [preference_row(1, 0, **{field: value})])
+    assert words in cli("validate", tmp_path / "preferred.task.yaml").out
+
+
+@pytest.mark.parametrize(("setting", "words"), [("temperature: 0", "above 0"), ("nu: -1", "at least 0")])
+def test_settings_that_give_no_probabilities_are_refused(setting: str, words: str, tmp_path: Path, cli: Cli) -> None:
+    write_task(tmp_path, ROWS)
+    file = tmp_path / "preferred.task.yaml"
+    file.write_text(f"{TASK}settings: {{{setting}}}\n", encoding="utf-8")
+    assert words in cli("validate", file).out
+
+
+def test_ties_of_rewards_are_davidsons(tmp_path: Path) -> None:
+    """For two texts, P(tie) : P(a) is ν √(π_a π_b) : π_a; a task may shuffle the texts, and the votes follow."""
+    write_task(tmp_path, [preference_row(1, [3, 1, 2])])
+    settings_of_task = "settings: {nu: 0.5, temperature: 2}\nshuffle_options: {seed: 4}\n"
+    (tmp_path / "preferred.task.yaml").write_text(TASK + settings_of_task, encoding="utf-8")
+    model = FakePairScorer(function=lambda _query, text: {TEXTS[0]: 3.0, TEXTS[1]: 1.0}[text])
+    options: Any = {"include_path": (str(tmp_path),), "output_path": tmp_path / "out", "baselines": False}
+    run = figeval.run("preferred", model, **options, routes={"pairwise": "by_reward"})
+    a, b, tie = math.exp(1.5), math.exp(0.5), 0.5 * math.exp(1.0)
+    loss = -math.fsum(n * math.log(p / (a + b + tie)) for n, p in ((3, a), (1, b), (2, tie))) / 6
+    assert values(run.record.tasks[0])["log_loss"] == pytest.approx(loss)
+
+
+@pytest.mark.parametrize(
     ("answer", "words"),
     [
         ({"scores": [1.0, 2.0, 3.0]}, "the 3 scores are no probabilities"),
@@ -167,8 +200,6 @@ def test_predictions_of_another_form_are_refused(answer: dict[str, Any], words: 
 
 
 # ---- routes ----------------------------------------------------------------------------------------------------------
-
-ROWS = [preference_row(1, [6, 1, 1]), preference_row(2, [1, 5, 2])]
 
 
 def test_a_model_that_always_takes_the_first_text_has_no_preference(tmp_path: Path, cli: Cli) -> None:
@@ -232,13 +263,12 @@ def test_rewards_are_log_odds(tmp_path: Path) -> None:
 def test_a_reward_model_scores_each_text_for_the_query(workshop: Workshop, tmp_path: Path, cli: Cli) -> None:
     folder = write_task(tmp_path, ROWS)
     model = f"pairs:{workshop('roberta', 'ForSequenceClassification', num_labels=1)}"
-    for route, n in (("by_pair_score", 2), ("by_reward", 3)):
-        options = ("--model", model, "--route", f"pairwise={route}", "--output_path", tmp_path / route)
-        done = cli("run", "--include_path", folder, "--tasks", "preferred", *options, "--no_baselines")
-        assert done.code == 0, done.err
-        rows = map(json.loads, (tmp_path / route / "predictions/preferred.jsonl").read_text("utf-8").splitlines())
-        assert [len(row["scores"]) for row in rows] == [n, n]
+    options = ("--model", model, "--route", "pairwise=by_reward", "--output_path", tmp_path / "out")
+    done = cli("run", "--include_path", folder, "--tasks", "preferred", *options, "--no_baselines")
+    assert done.code == 0, done.err
     assert "probabilities by Bradley and Terry at temperature 1" in " ".join(done.out.split())
+    rows = map(json.loads, (tmp_path / "out/predictions/preferred.jsonl").read_text("utf-8").splitlines())
+    assert [math.fsum(row["scores"]) for row in rows] == [pytest.approx(1), pytest.approx(1)]
 
 
 def test_a_text_is_close_to_nothing_without_a_query(tmp_path: Path) -> None:
