@@ -79,7 +79,7 @@ class ComparedTextsField(TextsField):
 class TieField(OptionalTextField):
     """Words for a tie, or null."""
 
-    def read(self, value: Any, row: RowContext) -> str | None:
+    def read(self, value: Any, row: RowContext) -> str | None:  # type: ignore[override]
         if isinstance(value, str) and not value.strip():
             raise row.error("the text is empty; write none if there is no such option")
         return super(TieField, self).read(value, row)
