@@ -263,9 +263,10 @@ def read_questionnaire(folder: Path, key: Key) -> Questionnaire:
     if not numbers or not key.all_criteria:
         raise DataError(f"{folder} has no items to judge; {CURE}")
     items: dict[str, Fields] = {}
-    for item, fields in _read_sheets(folder, key) if key.sheets else _read_tasks(folder / TASKS):
+    columns = (TEXT_A, TEXT_B) if key.battles else ()
+    for item, fields in _read_sheets(folder, key) if key.sheets else _read_tasks(folder / TASKS, columns):
         items.setdefault(item, fields)
-    if missing := [item for item in numbers if not items.get(item)]:
+    if missing := [item for item in numbers if not items.get(item) or not set(columns) <= dict(items[item]).keys()]:
         files = ", ".join(key.sheets) or TASKS
         raise DataError(f"{folder}: item {missing[0]} is not in {files:.80} ({len(missing)} are missing); {CURE}")
     criteria = tuple(
@@ -295,13 +296,15 @@ def _read_sheets(folder: Path, key: Key) -> Iterator[tuple[str, Fields]]:
             yield cells.get(ITEM, "").strip(), _visible_fields(fields)
 
 
-def _read_tasks(file: Path) -> Iterator[tuple[str, Fields]]:
+def _read_tasks(file: Path, columns: Sequence[str]) -> Iterator[tuple[str, Fields]]:
+    """Yield the items of tasks, whose names are slugs but for these columns."""
+    names = {slug(column): column for column in columns}
     tasks = read_json(file, DataError, cure=CURE)
     for number, task in enumerate(tasks if isinstance(tasks, list) else [tasks]):
         fields = task.get("data") if isinstance(task, dict) else None
         if not isinstance(fields, dict):
             raise DataError(f"{file}, task {number}: there is no 'data'; {CURE}")
-        shown = {str(name): str(text) for name, text in fields.items() if name != ITEM}
+        shown = {names.get(str(name), str(name)): str(text) for name, text in fields.items() if name != ITEM}
         yield str(fields.get(ITEM, "")), _visible_fields(shown)
 
 

@@ -278,6 +278,22 @@ def test_people_correct_a_judge(cli: Cli, desk: Desk, tmp_path: Path) -> None:
     assert "60 of 100 battles decided" in str(figeval.import_judgements(to=tmp_path / "items"))
 
 
+def test_a_judge_reads_tasks_for_label_studio(cli: Cli, desk: Desk, tmp_path: Path) -> None:
+    export_battles(tmp_path / "items", examples=1, checks=0, to="label_studio")
+    arguments = json.dumps({"base_url": desk.url})
+    done = cli("annotate", "judge", "items", "--judge", "openai:m", "--model_args", arguments)
+    assert "12 of 12 answers parsed" in done.out, done.err
+
+
+def test_sheets_without_one_of_the_texts_are_refused(cli: Cli, desk: Desk, tmp_path: Path) -> None:
+    export_battles(tmp_path / "items", examples=1, checks=0)
+    sheet = tmp_path / "items" / "sheet_1.csv"
+    sheet.write_text(sheet.read_text("utf-8-sig").replace(",A,B,", ",A,Bee,"), "utf-8")
+    arguments = json.dumps({"base_url": desk.url})
+    assert cli("annotate", "judge", "items", "--judge", "openai:m", "--model_args", arguments).code == 2
+    assert not desk.requests
+
+
 # ---- the page --------------------------------------------------------------------------------------------------------
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from figeval import OptionError
+from figeval.io.text import pluralize
 from figeval.wings.annotation.items import TEXT_A, TEXT_B
 from figeval.wings.annotation.written_texts import WrittenText, WrittenTexts
 
@@ -52,7 +53,7 @@ def pair_texts(written: WrittenTexts, design: Design) -> WrittenTexts:
         raise OptionError("--battles: one system has no opponent; give several runs, or --references")
     if design.battles is not None and design.battles < len(written.authors) - 1:
         raise OptionError(
-            f"--battles: {design.battles} battles cannot connect {len(written.authors)} systems; give "
+            f"--battles: {pluralize(design.battles, 'battle')} cannot connect {len(written.authors)} systems; give "
             f"{len(written.authors) - 1} or more, or `all`"
         )
     texts: dict[str, dict[str, WrittenText]] = defaultdict(dict)
@@ -179,6 +180,8 @@ def _deal_out(battles: Sequence[tuple[WrittenText, WrittenText]], design: Design
 
 
 def _as_battle(first: WrittenText, second: WrittenText, part: tuple[int, ...]) -> WrittenText:
-    inputs = {f"input {name}" if name in (TEXT_A, TEXT_B) else name: text for name, text in first.inputs.items()}
+    inputs = {
+        f"input {name}" if name.upper() in (TEXT_A, TEXT_B) else name: text for name, text in first.inputs.items()
+    }
     shown = {**inputs, TEXT_A: first.text, TEXT_B: second.text}
     return replace(first, opponent=second.author, inputs=shown, text="", parts=part)

@@ -140,6 +140,7 @@ def battle_notes(results: BattleResults) -> Iterator[str]:
             f"{judge}: people's ranking, estimated with the judge's answers (λ: {', '.join(weights)}); it is valid if "
             "the battles that people judged are a random part"
         )
+        yield from _unused_battles(results, judge)
     for ranking in results.rankings:
         yield from _notes_on_ranking(ranking)
     if results.equal:
@@ -148,6 +149,17 @@ def battle_notes(results: BattleResults) -> Iterator[str]:
         yield f"judge {judge}: {pluralize(count, 'battle')} with an answer in one order only, which do not count"
     if len(pairs := pair_rows(results)) > MAX_PAIRS:
         yield f"{len(pairs)} pairs of systems; --json and AnnotationResults.battle_pairs have them"
+
+
+def _unused_battles(results: BattleResults, by: str) -> Iterator[str]:
+    """Yield how many battles that people judged are not used in a ranking with a judge's help."""
+    by_people = {row.criterion: row.decided for row in results.rankings if row.by == PEOPLE}
+    for row in results.rankings:
+        if row.by == by and (unused := by_people[row.criterion] - row.decided):
+            yield (
+                f"{row.criterion}, {by}: {pluralize(unused, 'battle')} that people judged not used, because the judge "
+                "was not asked about them; judge without --limit to use all"
+            )
 
 
 def _notes_on_ranking(ranking: Ranking) -> Iterator[str]:
