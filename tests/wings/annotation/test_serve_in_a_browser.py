@@ -10,7 +10,7 @@ import pytest
 
 import figeval
 from tests.devtools import Page, browsing
-from tests.wings.annotation.served import DESCRIBED_SCALES, MEANING, Server, export_items, serving
+from tests.wings.annotation.served import DESCRIBED_SCALES, MEANING, Server, export_items, export_texts, serving
 
 pytestmark = pytest.mark.system
 
@@ -226,3 +226,24 @@ def test_examples_are_shown_with_all_their_parts_and_a_comment_is_saved(page: Pa
         )
         assert server.stop().startswith("kim: 0 judgements\n")
         assert page.violations == []
+
+
+def test_two_texts_stand_side_by_side_and_keys_choose_one(page: Page, tmp_path: Path) -> None:
+    texts = [
+        (name, "e", {"proverb": "A proverb."}, f"{HOSTILE_TEXT} by number {name}") for name in ("one", "two", "three")
+    ]
+    folder = export_texts(tmp_path / "items", texts, (), battles="all")
+    with serving(folder) as server:
+        order = [item["item"] for item in server.items("kim")["items"]]
+        start_work(page, server, "kim")
+        tops = "[...document.querySelectorAll('.beside > div')].map((node) => node.getBoundingClientRect().top)"
+        assert page.script(f"{tops}.length === 2 && new Set({tops}).size === 1")
+        for key, label in (("a", "A"), ("t", "tie"), ("B", "B")):
+            page.press(key)
+            page.until(f"document.querySelector('#status').textContent === 'preference: {label}, saved'")
+            page.press("ArrowRight")
+        assert page.script("document.title === 'Annotation' && !document.querySelector('article img, article script')")
+        server.stop()
+    assert answers(folder, "kim") == [
+        (item, "preference", label) for item, label in zip(order, ("A", "tie", "B"), strict=True)
+    ]
