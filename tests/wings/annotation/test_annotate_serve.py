@@ -116,7 +116,7 @@ def test_the_files_of_the_folder_are_not_served(server: Server, path: str) -> No
 
 def test_the_page_knows_nothing_of_the_key(server: Server) -> None:
     shown = server.items("kim")
-    assert set(shown) == {"annotator", "instructions", "criteria", "items"}
+    assert set(shown) == {"annotator", "instructions", "criteria", "beside", "items"}
     assert all(set(item) == {"item", "fields", "answers"} for item in shown["items"])
     assert not re.search("someone|example-|a_task|gold", json.dumps(shown))
 
