@@ -134,6 +134,8 @@ def battle_notes(results: BattleResults) -> Iterator[str]:
         "win rate: expected share of wins against the other systems, ties counted half; strength: log-odds of a win "
         "against an average system; 95 % set: ranks that are not excluded, for all systems together"
     )
+    if results.rankings and not any(ranking.by == PEOPLE for ranking in results.rankings):
+        yield "nobody has judged a battle: the ranking is that of a model, and no measurement of people"
     for judge in dict.fromkeys(ranking.by for ranking in results.rankings if ranking.weight is not None):
         weights = [f"{row.criterion} {row.weight:.3f}" for row in results.rankings if row.by == judge]
         yield (
