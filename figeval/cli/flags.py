@@ -106,8 +106,7 @@ def _type_without_none(name: str) -> Any:
 # What is asked and how, which examples, and what is scored and stored; each in the order of --help.
 prompting = run_flags(
     *("num_fewshot", "fewshot_from", "shots", "fewshot_sampler", "augment", "system_instruction"),
-    *("system_as_user", "apply_chat_template", "max_new_tokens", "reasoning", "constrain", "orders", "samples"),
-    "calibrate",
+    *("system_as_user", "apply_chat_template", "max_new_tokens", "reasoning", "constrain", "orders", "calibrate"),
     *("prompts", "routes", "probes"),
 )
 portion = run_flags("limit", "sample", "stratify")

@@ -14,7 +14,7 @@ from figeval.config import RunConfig
 from figeval.errors import RecordError
 from figeval.io.text import one_line
 from figeval.prompts import PromptContext, Shots
-from figeval.records.answer_rows import AnswerRow
+from figeval.records.answer_rows import AnswerRow, SampleRow
 from figeval.records.predictions import PredictionRow, answers_of, check_row, sample_rows
 from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import RunRecord, TaskRecord
@@ -231,17 +231,20 @@ class AnswerReader:
         return from_orders(example, orders, [partial(self._heard, answer) for answer in row["answers"]])
 
     def _heard(self, stored: AnswerRow | PredictionRow, example: Example) -> Prediction:
-        error = stored.get("error", "")
         if stored["status"] == "unasked":
-            return Prediction(example_id=example.id, value=None, status="unasked", error=error)
-        reply = Reply(
-            text=stored.get("raw") or "",
-            finish=stored.get("finish") or "stop",
-            error=error,
-            answer_tokens=stored.get("answer_tokens"),
-            reasoning_tokens=stored.get("reasoning_tokens"),
-        )
-        return self.read(example, self.context, reply)
+            return Prediction(example_id=example.id, value=None, status="unasked", error=stored.get("error", ""))
+        return self.read(example, self.context, reply_of(stored))
+
+
+def reply_of(stored: AnswerRow | SampleRow | PredictionRow) -> Reply:
+    """Return the reply of the model behind a stored answer; its reasoning is not stored."""
+    return Reply(
+        text=stored.get("raw") or "",
+        finish=stored.get("finish") or "stop",
+        error=stored.get("error", ""),
+        answer_tokens=stored.get("answer_tokens"),
+        reasoning_tokens=stored.get("reasoning_tokens"),
+    )
 
 
 def _statuses(rows: Iterable[PredictionRow]) -> dict[str, int]:

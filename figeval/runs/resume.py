@@ -22,10 +22,11 @@ from figeval.errors import RecordError
 from figeval.io import frontend
 from figeval.io.text import one_line
 from figeval.language.words import notion_of
+from figeval.models.batching import digest_of
 from figeval.models.model import Model
 from figeval.records import conditions, provenance
 from figeval.records.ids import Ids, digests_of
-from figeval.records.predictions import PredictionRow
+from figeval.records.predictions import PredictionRow, answers_of
 from figeval.records.rows_file import is_own
 from figeval.records.run_folder import SEEDS, RunFolder, own_folder
 from figeval.records.schema import LineageRecord, RunRecord, TaskRecord
@@ -33,8 +34,10 @@ from figeval.runs import omissions
 from figeval.runs.evaluate import has_no_reply
 from figeval.runs.lineage import model_record
 from figeval.runs.plan import Plan, template_file
+from figeval.runs.rescore import reply_of
 from figeval.runs.score import MetricSet
 from figeval.runs.task_metrics import descriptions
+from figeval.types import KeptReply, Reply
 
 ELSEWHERE = "choose another --output_path, or start over with --fresh"
 UNCHANGED_FIELDS = (
@@ -58,7 +61,8 @@ def begin(
 ) -> RunRecord:
     """Return a new record of the run, with the stored tasks and contrasts of the same run if there are any.
 
-    With `config.fresh`, an earlier run in the folder is moved into its subfolder `earlier`.
+    With `config.fresh`, an earlier run in the folder is moved into its subfolder `earlier`. So is one with fewer
+    samples of each answer; the samples that it has are kept for the new one.
 
     Raises:
         RecordError: the folder holds another run, or data, prompts, route or weights have changed.
@@ -85,6 +89,14 @@ def begin(
         fresh.tasks = [task_record(plan) for plan in plans]
         folder.write(fresh)
         return fresh
+    if has_fewer_samples(stored, config, fresh.model.fingerprint):
+        replies = {plan.name: stored_replies(folder, plan) for plan in plans}
+        folder.put_aside()
+        fresh.tasks = [task_record(plan) for plan in plans]
+        folder.write(fresh)
+        for name, of_task in replies.items():
+            folder.keep_replies(name, of_task)
+        return fresh
     _check_same(folder.path, stored, config, model.name, fresh.model.fingerprint)
     _check_scoring(folder, stored, plans)
     fresh.started = stored.started
@@ -105,6 +117,38 @@ def check_unchanged(path: Path, stored: RunRecord, config: RunConfig, model: Mod
     for plan in plans:
         if plan.name in stored_tasks or not plan.is_reserve:  # a reserve may have been dropped from the record
             _resume_task(path, stored_tasks[plan.name], task_record(plan))
+
+
+def has_fewer_samples(stored: RunRecord, config: RunConfig, fingerprint: str) -> bool:
+    """Return whether a stored run asked the same model the same, but for fewer samples of each answer."""
+    before, now = config.changed(stored.config).get("samples", (0, 0))
+    is_same = [*config.changed(stored.config)] == ["samples"] and stored.model.fingerprint == fingerprint
+    return is_same and isinstance(before, int) and before < now
+
+
+def stored_replies(folder: RunFolder, plan: Plan) -> dict[str, KeptReply]:
+    """Return the replies behind the rows of a task, by the digest of their request under the plan, and all kept ones.
+
+    They are those of routes that ask once. What makes another answer than the stored one is left out.
+    """
+    replies = folder.replies(plan.name)
+    rows = {row["id"]: row for row in folder.rows(plan.name)} if plan.route.reader is not None else {}
+    for example in plan.examples() if rows else ():
+        row = rows.get(example.id)
+        if row is None or row["status"] == "unasked":
+            continue
+        answers = answers_of(row)
+        dialogue = plan.route.begin(plan.asked(example), plan.context)
+        requests = next(dialogue)
+        outputs = [reply_of(answer) for answer in answers]
+        try:
+            dialogue.send([*outputs, *[Reply(text="", finish="error")] * (len(requests) - len(outputs))])
+        except StopIteration as end:
+            again = [answer for sample in end.value.samples for answer in sample.answers or (sample,)]
+            for request, output, read in zip(requests, outputs, again, strict=False):
+                if output.finish != "error" and read.raw == output.text:
+                    replies[digest_of(request)] = KeptReply(output, row["truncated"])
+    return replies
 
 
 def _check_same(path: Path, stored: RunRecord, config: RunConfig, model: str, fingerprint: str) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from figeval.metrics.samples import agreement, entropy, majority, pass_rate
 from figeval.metrics.variance import split_variance
 
-GOLDEN = Path(__file__).parent.parent / "golden/metrics/samples.json"
+GOLDEN = Path(__file__).parent.parent / "golden/samples.json"
 CASES = json.loads(GOLDEN.read_text(encoding="utf-8"))["votes"]
 EXAMPLE: Any = None  # no metric of these reads it
 

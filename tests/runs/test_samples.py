@@ -119,6 +119,19 @@ def test_a_run_that_was_stopped_asks_only_for_the_missing_samples(tmp_path: Path
     assert not (tmp_path / "cut/replies").exists()
 
 
+def test_more_samples_in_the_same_folder_keep_those_that_are_there(tmp_path: Path) -> None:
+    task, replies = PROVERBS
+    for k, n_asked in ((1, 8), (3, 16), (5, 16)):
+        model = Drawing(replies)
+        run(task, model, tmp_path / "a", k)
+        assert len(model.requests) == n_asked
+    run(task, Drawing(replies), tmp_path / "b", 5)
+    assert stored(tmp_path / "a", task) == stored(tmp_path / "b", task)
+    assert len(list((tmp_path / "a/earlier").glob("*/run.json"))) == 2
+    with pytest.raises(figeval.RecordError, match="samples was 5, is 3"):
+        run(task, Drawing(replies), tmp_path / "a", 3)
+
+
 def test_only_a_sample_that_failed_is_asked_for_again(tmp_path: Path) -> None:
     task, replies = PROVERBS
     first = run(task, Drawing(replies, fail_at=10), tmp_path / "a")

@@ -344,7 +344,7 @@ def _calibration(task: TaskRecord, rows: Iterable[PredictionRow], harness: Harne
 def _positions(rows: Iterable[PredictionRow]) -> list[JSON]:
     """Return how often each position of the options was chosen, and how often it was right.
 
-    With several orders, each answer counts at the position at which the option was shown.
+    With several orders or samples, each answer counts, at the position at which the option was shown.
     """
     chosen: dict[int, int] = {}
     right: dict[int, int] = {}
@@ -353,8 +353,8 @@ def _positions(rows: Iterable[PredictionRow]) -> list[JSON]:
         gold = row["gold"]
         if not isinstance(gold, int) or not isinstance(row["pred"], int | None):
             continue
-        answers: Sequence[Any] = row.get("answers") or [row]  # one per order of the options
-        for answer in answers:
+        samples: Sequence[Any] = row.get("samples") or [row]
+        for answer in (answer for sample in samples for answer in sample.get("answers") or [sample]):
             pred, order = answer["pred"], answer.get("order")
             shown = order if isinstance(order, list) else range(MAX_POSITIONS)
             if not isinstance(pred, int) or pred not in shown or gold not in shown:
