@@ -56,6 +56,7 @@ HEADS = ("pairs", "spans")  # heads with backends of their own on top of an enco
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 PROMPT_LENGTH = "prompt_length"  # sentence-transformers' key of a batch
 NO_PROMPTS = Prompts()
+TEXT_NAMES = {"query": "queries", "document": "documents", "text": "other texts"}
 # Modules of sentence-transformers that read no states at padding.
 PADDING_FREE = frozenset({"Pooling", "Normalize", "Dense", "LayerNorm", "Dropout"})
 
@@ -325,6 +326,20 @@ class Encoder(Neural[EncoderSettings, EncoderNetwork]):
     def canonical(self, request: Text) -> Text:
         """Return the text that is read like this one, whatever its role; a network for each role tells them apart."""
         return self.prompts.canonical(request) if self.network.encode is None else request
+
+    def check(self) -> list[str]:
+        """Return no warnings. Raises `ModelError` if a prompt leaves no token for a text, so that all were alike."""
+        network = self.network
+        for name, prompt in self.prompts.by_role.items():
+            if not prompt or network.tokenizer is None or network.limit is None:
+                continue
+            length = len(tokenize(network.tokenizer, [prompt], None).fields[IDS][0])
+            if length >= network.limit:
+                raise ModelError(
+                    f"the prompt of {self.setup.checkpoint.model!r} before {TEXT_NAMES[name]} has {length:,} tokens of "
+                    f"the {network.limit:,} that it reads, so that none is left for a text; shorten it"
+                )
+        return []
 
     def _pooled_by_side(self, requests: Sequence[Text]) -> Outputs[Any]:
         """Return the vectors of a network that has to know of every batch which side its texts are."""

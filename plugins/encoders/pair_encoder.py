@@ -161,7 +161,8 @@ class PairEncoder(Encoder):
     def check(self) -> list[str]:
         """Return a warning if the labels may be in another order."""
         head = self.setup.checkpoint.model, self.classes, self.label_pairs
-        return label_order_warnings(*head) if self.is_doubtful else []
+        warnings = super().check()
+        return warnings + (label_order_warnings(*head) if self.is_doubtful else [])
 
     def details(self, network: EncoderNetwork) -> JSON:
         """Return the details of the encoder, the meanings of the classes, and how they are combined into labels."""

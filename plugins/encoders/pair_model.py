@@ -23,6 +23,7 @@ from ..torch_models.reading import ModelTexts
 from ..torch_models.settings import Configured, Settings, one_of
 from ..torch_models.tokens import Floats
 from .label_order import label_order_warnings, may_be_mixed_up
+from .prompts import Prompts, check_prompts, place_pair_prompt
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,14 +39,18 @@ class PairSettings(Settings):
         decision: how several classes make one label. "argmax" takes the label of the most probable class, as is usual
             when a three-way NLI model is scored on two labels; the label's score is that of its best class. "sum" adds
             up the probabilities, so that the threshold between two labels is one half.
+        query_prompt: prompt before the first text of a pair, by its name in the checkpoint or as a text; None for the
+            default prompt that the checkpoint declares.
     """
 
     labels: str | None = None
     decision: str = "argmax"
+    query_prompt: str | None = None
 
     def __post_init__(self) -> None:
         Settings.__post_init__(self)
         one_of("decision", self.decision, tuple(DECISIONS))
+        check_prompts({"query": self.query_prompt})
 
 
 # ---- what the classes mean, and how several of them make one label ---------------------------------------------------
@@ -155,12 +160,18 @@ def label_scores(
 
 
 class PairModel(Neural[PairSettings, LoadedModel]):
-    """A sequence classifier on pairs; subclasses interpret its outputs."""
+    """A sequence classifier on pairs; subclasses interpret its outputs.
+
+    Attributes:
+        prompts: the prompt of queries is read before the first text of each pair.
+    """
+
+    prompts = Prompts()
 
     def logits(self, pairs: Sequence[TextPair | PairLabel]) -> Outputs[Any]:
         """Return the head's raw outputs as an array (n, classes), float64."""
         network = self.network
-        lefts, rights = [pair.left for pair in pairs], [pair.right for pair in pairs]
+        lefts, rights = [self.prompts.query + pair.left for pair in pairs], [pair.right for pair in pairs]
         return self.outputs(ModelTexts(network.tokenizer, lefts, network.limit, rights))
 
     def outputs(self, inputs: ModelTexts) -> Outputs[Any]:
@@ -178,6 +189,14 @@ class PairModel(Neural[PairSettings, LoadedModel]):
         outputs = self.read_texts(inputs, start, fetched_rows)
         rows: Any = np.stack([row for row in outputs.values if row is not None])  # none is left out
         return Outputs(rows, outputs.truncated)
+
+    def describe(self) -> JSON:
+        """Return the model's description, with its prompts if there are any."""
+        return super().describe() | self.prompts.describe()
+
+    def fingerprint(self) -> str:
+        """Return a digest of weights, configuration and tokenizer, with the prompts if there are any."""
+        return self.prompts.identity(super().fingerprint())
 
     def load(self) -> LoadedModel:
         """Load the classifier with its head."""
@@ -255,11 +274,15 @@ def open_pairs(settings: PairSettings) -> PairLabeller | PairScorer:
     require(checkpoint, "pairs")
     settings = with_declared(settings, checkpoint)
     names = classes_of(checkpoint.config)
+    model: PairLabeller | PairScorer
     if len(names) == 1:
-        return PairScorer(prepare(settings, checkpoint))
-    classes = parse_labels(settings.labels, names, checkpoint.model)
-    is_doubtful = may_be_mixed_up(checkpoint, names, settings.labels)
-    return PairLabeller(prepare(settings, checkpoint), classes, is_doubtful=is_doubtful)
+        model = PairScorer(prepare(settings, checkpoint))
+    else:
+        classes = parse_labels(settings.labels, names, checkpoint.model)
+        is_doubtful = may_be_mixed_up(checkpoint, names, settings.labels)
+        model = PairLabeller(prepare(settings, checkpoint), classes, is_doubtful=is_doubtful)
+    model.prompts = place_pair_prompt(checkpoint, settings.query_prompt)
+    return model
 
 
 pairs = Configured(PairSettings, open_pairs)

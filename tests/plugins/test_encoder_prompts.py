@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from figeval import ModelError, Text
+from figeval import ModelError, Text, TextPair
 from tests.cli.conftest import Cli
 from tests.plugins.tiny import LINES, LONG_TEXT, Workshop
 
@@ -191,6 +191,32 @@ def test_a_maximum_length_holds_beside_a_default_prompt(with_prompts: Prompted, 
     backend = encoder(str(with_prompts(E5, "query")), max_length=24)
     assert backend.embed([Text("a", "query"), Text(LINES[0], "document")]).truncated == {1}
     assert backend.describe()["max_length"] == 24
+
+
+def test_a_prompt_without_room_for_a_text_is_one_line(with_prompts: Prompted, encoder: Open) -> None:
+    folder = str(with_prompts(E5 | {"document": "the answer " * 40}))
+    with pytest.raises(ModelError, match=r"before documents has [0-9]+ tokens of the 32 that it reads") as caught:
+        encoder(folder).embed([Text("a")])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_cross_encoder_reads_its_default_prompt(workshop: Workshop, tmp_path: Path, open_model: Open) -> None:
+    from sentence_transformers import CrossEncoder
+    from torch.nn import Identity
+
+    options: Any = {"prompts": E5, "default_prompt_name": "query", "device": "cpu"}
+    library = CrossEncoder(str(workshop("bert", "ForSequenceClassification", num_labels=1)), **options)
+    library.save_pretrained(str(tmp_path / "cross"))
+    pairs = [(text, LINES[0]) for text in TEXTS[:4]]
+    requests = [TextPair(*pair) for pair in pairs]
+    backend = open_model(tmp_path / "cross")
+    expected = library.predict(pairs, activation_fn=Identity())
+    np.testing.assert_allclose(backend.score_pairs(requests).values, expected, atol=1e-4)
+    assert backend.describe()["prompts"]["query"] == E5["query"]
+    off = open_model(tmp_path / "cross", query_prompt="")
+    bare = library.predict(pairs, activation_fn=Identity(), prompt="")
+    np.testing.assert_allclose(off.score_pairs(requests).values, bare, atol=1e-4)
+    assert off.fingerprint() != backend.fingerprint()
 
 
 def save_modules(modules: list[Any], folder: Path) -> Any:
