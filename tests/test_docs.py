@@ -44,7 +44,7 @@ LONG_PAGES = {  # pages that take more than two seconds
             "paper",
             "plugins",
         ),
-        *("python", "report", "statistics", "task_types", "training", "wings"),
+        *("python", "report", "statistics", "surprisal", "task_types", "training", "wings"),
     )
 }
 PAGES = (

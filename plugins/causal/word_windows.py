@@ -66,7 +66,7 @@ class WindowedTexts:
         cls, requests: Sequence[WordScores], tokenizer: PreTrainedTokenizerBase, prefix: int, limit: int
     ) -> WindowedTexts:
         """Encode the texts of some requests and cut them into windows."""
-        tokens = [group_tokens(tokenizer, request.context, request.text, request.ends) for request in requests]
+        tokens = [group_tokens(tokenizer, request.context, request.pieces) for request in requests]
         return cls(tokens, [list(cut_windows(text.ids, prefix, limit)) for text in tokens])
 
     @property

@@ -41,13 +41,11 @@ class HiddenWords:
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerBase, request: WordScores, limit: int | None) -> HiddenWords:
         """Encode a text, and cut it around each of its words if it is longer than the model takes."""
-        context_and_rest = request.text[request.ends[-1] :] if request.ends else ""
-        ends = (*request.ends, *([len(request.text)] if context_and_rest.strip() else []))
-        tokens = group_tokens(tokenizer, request.context, request.text, ends)
+        tokens = group_tokens(tokenizer, request.context, request.pieces)
         opening, closing = special_tokens(tokenizer)
         room = len(tokens.ids) if limit is None else limit - len(opening) - len(closing)
         words = []
-        for group in tokens.groups[: len(request.ends)]:
+        for group in tokens.groups:
             if not group or group[-1] + 1 - group[0] > room:
                 words.append(HiddenWord((), range(0)))
                 continue

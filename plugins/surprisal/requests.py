@@ -11,11 +11,10 @@ class WordScores:
     """A request for the log-probability of each piece of a text.
 
     `model.score_words(requests)` returns for each request a sequence with log P of each piece in nats, NaN if unknown.
-    A piece ends at one of `ends`, counted in characters of `text`, and begins where the one before it ends, so blanks
-    belong to the piece that they precede. `context` is the text before, which is not scored.
+    The pieces together are the text; blanks belong to the piece that they precede. `context` is the text before, which
+    is not scored.
     """
 
     capability: ClassVar[str] = "score_words"
     context: str
-    text: str
-    ends: tuple[int, ...]
+    pieces: tuple[str, ...]

@@ -229,7 +229,7 @@ def by_words(example: SurprisalExample, _context: PromptContext) -> Dialogue:
     """Score the words of each version at once, with a model that knows them."""
     versions = _versions(example)
     requests: list[Request] = [
-        WordScores(join_context(example.context, text), text, tuple(piece.end for piece in pieces))
+        WordScores(join_context(example.context, text), tuple(text[slice(*ends)] for ends in _ends(pieces)))
         for text, pieces in versions
     ]
     scores = yield requests
@@ -245,11 +245,16 @@ def by_loglikelihood(example: SurprisalExample, _context: PromptContext) -> Dial
     requests: list[Request] = []
     for text, pieces in versions:
         before = join_context(example.context, text)
-        for start, end in pairwise((0, *(piece.end for piece in pieces))):
+        for start, end in _ends(pieces):
             requests.append(Continuation(before + text[:start], text[start:end]))
     logprobs = yield requests
     scores = iter(logprobs)
     return _predict(example, versions, [[next(scores) for _ in pieces] for _, pieces in versions])
+
+
+def _ends(pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
+    """Yield where each piece begins, with the blanks before it, and where it ends."""
+    return pairwise((0, *(piece.end for piece in pieces)))
 
 
 def _versions(example: SurprisalExample) -> list[tuple[str, list[Piece]]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar
 
 from figeval.models.model import refuse_model_name
@@ -29,9 +28,6 @@ class UniformBytes:
     def score_words(self, requests: Sequence[WordScores]) -> list[list[float]]:
         """Return −8 log 2 for each byte of a piece."""
         return [
-            [
-                -NATS_PER_BYTE * len(request.text[start:end].encode("utf-8", "surrogatepass"))
-                for start, end in pairwise((0, *request.ends))
-            ]
+            [-NATS_PER_BYTE * len(piece.encode("utf-8", "surrogatepass")) for piece in request.pieces]
             for request in requests
         ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from .alone import encode_alone, encode_bare
@@ -33,23 +33,22 @@ class WordTokens:
     straddling: bool
 
 
-def group_tokens(tokenizer: PreTrainedTokenizerBase, context: str, text: str, ends: Sequence[int]) -> WordTokens:
-    """Return the tokens of `context + text`, with the groups of the pieces of `text`.
+def group_tokens(tokenizer: PreTrainedTokenizerBase, context: str, text_pieces: Sequence[str]) -> WordTokens:
+    """Return the tokens of a context and the pieces that follow it, with the groups of the pieces.
 
     Args:
         tokenizer: fast tokenizer.
         context: text before the pieces; its tokens are in no group.
-        text: the text; what follows its last piece is left out.
-        ends: end of each piece in characters of `text`.
+        text_pieces: texts that together are the text to be encoded.
     """
-    borders = [len(context), *(len(context) + end for end in ends)]
-    joint_text = context + text[: ends[-1] if ends else 0]
+    borders = [*accumulate(map(len, text_pieces), initial=len(context))]
+    joint_text = context + "".join(text_pieces)
     piece = encode_bare(tokenizer, joint_text)
     ids, offsets = piece.ids, piece.offsets
     cuts = _straddled(joint_text, offsets, borders)
     if cuts:
         ids, offsets = _encode_parts(tokenizer, joint_text, cuts)
-    groups: list[list[int]] = [[] for _ in ends]
+    groups: list[list[int]] = [[] for _ in text_pieces]
     for position, (begin, end) in enumerate(offsets):
         blanks = len(joint_text[begin:end]) - len(joint_text[begin:end].lstrip())
         first = begin + (blanks if blanks < end - begin else 0)

@@ -141,7 +141,7 @@ def test_options_of_lm_eval_are_passed_on(workshop: Workshop, hf: Open) -> None:
     assert shorter.loglikelihood([Continuation(LINES[0], " Yes")]).truncated == {0}
     assert shorter.network.max_length == 20
     assert hf(folder, add_bos_token=True).network.add_bos_token is True
-    assert capabilities(shorter) == {"loglikelihood", "generate"}
+    assert capabilities(shorter) == {"loglikelihood", "generate", "score_words"}
 
 
 def test_an_option_that_cannot_be_scored_costs_no_other_one_its_score(workshop: Workshop, hf: Open) -> None:

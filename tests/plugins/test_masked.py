@@ -205,7 +205,7 @@ def test_a_head_that_cannot_be_parted_is_run_at_all_positions(
 
 
 def test_it_scores_and_fills_and_nothing_else(workshop: Workshop, open_model: Any) -> None:
-    assert capabilities(open_model("masked", workshop("bert"))) == {"loglikelihood", "fill"}
+    assert capabilities(open_model("masked", workshop("bert"))) == {"loglikelihood", "fill", "score_words"}
 
 
 def test_refusals_are_one_line_with_the_cure(workshop: Workshop, tmp_path: Path, open_model: Any) -> None:
