@@ -32,7 +32,7 @@ description: Texts.
 type: surprisal
 data: {{test: "jsonl:texts.jsonl"}}
 fields: {fields}
-{more}
+{keys}
 """
 FIELDS = ("text", "context", "words", "region", "measures", "contrast", "contrast_words", "contrast_region")
 ROWS: list[dict[str, Any]] = [
@@ -66,18 +66,18 @@ class Scripted:
         ]
 
 
-def write_texts(folder: Path, rows: Sequence[dict[str, Any]], more: str = "") -> Path:
+def write_texts(folder: Path, rows: Sequence[dict[str, Any]], keys: str = "") -> Path:
     """Write a task `texts` with the fields that some of the rows have."""
     names = [name for name in FIELDS if any(name in row for row in rows)]
     fields = {name: f"row.{name}" for name in ("id", *names)}
-    (folder / "texts.task.yaml").write_text(TASK.format(fields=json.dumps(fields), more=more), encoding="utf-8")
+    (folder / "texts.task.yaml").write_text(TASK.format(fields=json.dumps(fields), keys=keys), encoding="utf-8")
     content = [{**dict.fromkeys(names), **row, "id": str(number)} for number, row in enumerate(rows)]
     (folder / "texts.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in content), encoding="utf-8")
     return folder
 
 
-def run(folder: Path, rows: Sequence[dict[str, Any]], model: Any, more: str = "") -> figeval.Run:
-    return figeval.run("texts", model, include_path=write_texts(folder, rows, more), output_path=folder / "run")
+def run(folder: Path, rows: Sequence[dict[str, Any]], model: Any, keys: str = "") -> figeval.Run:
+    return figeval.run("texts", model, include_path=write_texts(folder, rows, keys), output_path=folder / "run")
 
 
 def bits_of(prediction: Prediction) -> list[float | None]:
@@ -134,8 +134,8 @@ def test_each_word_continues_what_precedes_it(tmp_path: Path) -> None:
 def test_words_are_those_of_the_task(language: str, segmenter: str, words: int, tmp_path: Path) -> None:
     if segmenter:
         pytest.importorskip(segmenter)
-    more = f"language: {language}\n" + (f"segmenter: {segmenter}\n" if segmenter else "")
-    done = run(tmp_path, [{"text": "画蛇添足故事。"}], "uniform_bytes", more)
+    keys = f"language: {language}\n" + (f"segmenter: {segmenter}\n" if segmenter else "")
+    done = run(tmp_path, [{"text": "画蛇添足故事。"}], "uniform_bytes", keys)
     ((row,),) = [list(done.rows("texts"))]
     assert len(row["pred"]["text"]["words"]) == words or segmenter
     assert row["pred"]["text"]["words"][0][2] == 8 * 3 * row["pred"]["text"]["words"][0][1]
@@ -174,7 +174,7 @@ def test_rows_that_make_no_sense_are_refused(row: dict[str, Any], cli: Cli, tmp_
 
 
 def plain_causal(folder: Path, text: str, context: str = "") -> list[tuple[float, int, int]]:
-    """Log P of each token after the token that begins a text, with its place in the text."""
+    """Log P of each token after the token that begins a text, with its position in the text."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder).eval()
@@ -184,8 +184,8 @@ def plain_causal(folder: Path, text: str, context: str = "") -> list[tuple[float
     with torch.inference_mode():
         logprobs = model(input_ids=torch.tensor([ids])).logits[0].double().log_softmax(-1)
     shift = len(context)
-    places = enumerate(encoded["offset_mapping"])
-    return [(float(logprobs[at, ids[at + 1]]), start - shift, end - shift) for at, (start, end) in places]
+    positions = enumerate(encoded["offset_mapping"])
+    return [(float(logprobs[at, ids[at + 1]]), start - shift, end - shift) for at, (start, end) in positions]
 
 
 @pytest.mark.parametrize("context", ["", "He kicked the bucket. "])
@@ -224,15 +224,15 @@ def test_a_masked_model_hides_the_later_tokens_of_a_word(workshop: Workshop, ope
     (prediction,) = predict(BY_WORDS, open_model("masked", folder), [Example(id="1", text=text)])
     encoded = tokenizer(text, return_offsets_mapping=True)
     for piece in prediction.value.text.pieces:
-        places = [at for at, (a, b) in enumerate(encoded["offset_mapping"]) if a < piece.end and b > piece.start]
+        positions = [at for at, (a, b) in enumerate(encoded["offset_mapping"]) if a < piece.end and b > piece.start]
         bits = 0.0
-        for number, place in enumerate(places):
+        for number, position in enumerate(positions):
             ids = list(encoded["input_ids"])
-            for hidden in places[number:]:
+            for hidden in positions[number:]:
                 ids[hidden] = tokenizer.mask_token_id
             with torch.inference_mode():
-                logits = plain(input_ids=torch.tensor([ids])).logits[0, place].double()
-            bits -= float(logits.log_softmax(-1)[encoded["input_ids"][place]]) / math.log(2)
+                logits = plain(input_ids=torch.tensor([ids])).logits[0, position].double()
+            bits -= float(logits.log_softmax(-1)[encoded["input_ids"][position]]) / math.log(2)
         assert piece.bits == pytest.approx(bits, abs=1e-4)
 
 
