@@ -8,10 +8,10 @@ RoBERTa from left to right although every token sees itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from figeval.errors import ModelError
 from figeval.models.capabilities import Outputs, OutputStream, Part
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from ..surprisal.requests import WordScores
     from .figeval_hf import FigevalHF
 
+Score: TypeAlias = "Callable[[FigevalHF, Sequence[list[int]], list[int]], list[NDArray[np.float64]]]"
 MIN_LOGPROB = -1e4  # lowest log P of a token
 
 
@@ -208,21 +209,21 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         """Return what `figeval.ScoresTokens` describes. Raises `TaskError` for an empty text."""
         lm = self.network
         rows = [[*start, *ids] for start, ids in encode_pairs(lm, [("", text) for text in texts])]
-        scores = self._scores_of_rows([row[: lm.max_length] for row in rows])
+        scores = self._in_batches(token_scores, [row[: lm.max_length] for row in rows])
         return Outputs(scores, frozenset(index for index, row in enumerate(rows) if len(row) > lm.max_length))
 
     def _score_words(self, requests: Sequence[WordScores]) -> Outputs[list[float]]:
-        """Return log P of each word, from all that precedes it or from at least half of what the model takes."""
+        """Return log P of each word, from all that precedes it or from at least half a window."""
         lm = self.network
         texts = WindowedTexts.of(requests, lm.tokenizer, lm.prefix_token_id, lm.max_length)
-        return texts.outputs([scores[:, 0] for scores in self._scores_of_rows(texts.rows)])
+        return texts.outputs(self._in_batches(token_logprobs, texts.rows))
 
-    def _scores_of_rows(self, rows: Sequence[list[int]]) -> list[NDArray[np.float64]]:
-        """Return `token_scores` of rows of token ids that fit the model."""
+    def _in_batches(self, score: Score, rows: Sequence[list[int]]) -> list[NDArray[np.float64]]:
+        """Return the scores of rows of token ids that fit the model, so few at once that their logits fit, too."""
         lm = self.network
         room = logits_at_once(lm.model, lm.device)
         budget = TokenBudget(min(self.budget.tokens, room), self.budget.rows)
-        return run_batches(list(map(len, rows)), partial(token_scores, lm, rows), budget)
+        return run_batches(list(map(len, rows)), partial(score, lm, rows), budget)
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -284,6 +285,18 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
         dtype = self.setup.settings.mixed_precision_dtype or self.setup.dtype
         opening = self.decoding.add_to(opening, dtype, self.setup.device)
         return details | {"writing": network.writer.describe()} | opening
+
+
+def token_logprobs(lm: FigevalHF, rows: Sequence[list[int]], indices: list[int]) -> list[NDArray[np.float64]]:
+    """Return log P of each token after the first, for some rows."""
+    import torch
+
+    ids, mask = pad([rows[index] for index in indices], 0, lm.device)
+    with torch.inference_mode():
+        logits = lm.model(input_ids=ids, attention_mask=mask).logits[:, :-1].float()
+        targets = logits.gather(-1, ids[:, 1:].unsqueeze(-1)).squeeze(-1)
+        logprobs = (targets.double() - logits.logsumexp(-1).double()).cpu().numpy()
+    return [row_logprobs[: len(rows[index]) - 1] for index, row_logprobs in zip(indices, logprobs, strict=True)]
 
 
 def token_scores(lm: FigevalHF, rows: Sequence[list[int]], indices: list[int]) -> list[NDArray[np.float64]]:

@@ -1,8 +1,7 @@
 """The words of texts for left-to-right models: windows of tokens, and from their log-probabilities those of words.
 
-Every window begins with the token that begins a text. A text that is longer than the model takes is read in windows
-that overlap by half, so every token is predicted from all that precedes it or from at least half of what the model
-takes.
+Every window begins with the token that begins a text. A text that is longer than a window is read in windows that
+overlap by half, so every token is predicted from all that precedes it or from at least half of a window.
 """
 
 from __future__ import annotations
@@ -24,6 +23,9 @@ if TYPE_CHECKING:
     from ..surprisal.requests import WordScores
 
 
+MAX_WINDOW_TOKENS = 2_048  # the logits of a window of long texts would not fit into memory
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """Ids of tokens, the first of which begins a text; those from place `first` on are predicted."""
@@ -40,7 +42,7 @@ def cut_windows(ids: Sequence[int], prefix: int, limit: int) -> Iterator[Window]
         prefix: id of that token.
         limit: most tokens that the model takes, at least 2.
     """
-    room = limit - 1
+    room = min(limit, MAX_WINDOW_TOKENS) - 1
     done = 0
     while done < len(ids):
         start = 0 if len(ids) <= room or done == 0 else done - room // 2
