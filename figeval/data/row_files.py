@@ -193,27 +193,28 @@ class RowFile:
             DataError: the file cannot be read, or a row does not have its format.
         """
         is_table = self._address()[0] in STRINGS
-        for number, (location, row) in enumerate(self._numbered(), 1):
+        for number, (location, row) in enumerate(self.numbered(), 1):
             if is_table and any("\0" in value for value in row.values()):
                 raise DataError(f"{location}: a zero byte, which no text has; remove it")
             yield UserRow(number, location, row, self.columns, self.flag)
 
-    def sha256(self) -> str:
-        """Return the SHA-256 of the file or, if the path is another address, of its rows. Raises as `rows` does."""
-        if is_file(self.path):
-            return digest_of_file(self.path).hex()
-        digest = hashlib.sha256()
-        for _, row in self._numbered():
-            digest.update(json.dumps(row, sort_keys=True).encode())
-        return digest.hexdigest()
-
-    def _numbered(self) -> Iterator[tuple[str, Row]]:
+    def numbered(self) -> Iterator[tuple[str, Row]]:
+        """Yield (place, row as the file has it) of every row. Raises `DataError` as `rows` does."""
         file_format, path = self._address()
         if file_format == HUB:
             from figeval.data.hub import numbered_hub
 
             return numbered_hub(path, DataContext(Path(), fetch))
         return numbered_at(file_format, path, self._find, _unambiguous)
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of the file or, if the path is another address, of its rows. Raises as `rows` does."""
+        if is_file(self.path):
+            return digest_of_file(self.path).hex()
+        digest = hashlib.sha256()
+        for _, row in self.numbered():
+            digest.update(json.dumps(row, sort_keys=True).encode())
+        return digest.hexdigest()
 
     def _address(self) -> tuple[str, str]:
         """Return the format and the path of the rows."""

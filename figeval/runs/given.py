@@ -273,12 +273,17 @@ def name_of(sources: Mapping[str, Source], name: str | None) -> str:
     Raises:
         OptionError: the name is blank, or there are several files and no name.
     """
-    stems = {source.stem if isinstance(source, Path) else "" for source in sources.values()}
+    stems = {_stem(source) if isinstance(source, Path) else "" for source in sources.values()}
     if name is None and len(stems) == 1:
         name = stems.pop()
     if name is None or not one_line(name):
         raise OptionError("the predictions need a name for tables; give that of the system that made them with --name")
     return name
+
+
+def _stem(source: Path) -> str:
+    """Return the name of a file, or that in an address such as `parquet:FILE`, without its suffix."""
+    return source.stem if source.exists() else Path(source.name.rpartition(":")[2]).stem
 
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
