@@ -32,6 +32,7 @@ def _in_orders(value: str) -> str:
 
 Names: TypeAlias = str | Sequence[str]
 Folders: TypeAlias = str | Path | Sequence[str | Path]
+Settings: TypeAlias = str | Mapping[str, Any]  # `a=1,b=x`, a JSON object as text, or a mapping
 # ---- types of flags --------------------------------------------------------------------------------------------------
 
 
@@ -456,7 +457,7 @@ class ScoreOptions(TypedDict, total=False):
 class RunOptions(ScoreOptions, total=False):
     """The fields of `RunConfig` except tasks and model as keyword arguments, for type checkers."""
 
-    model_args: Mapping[str, Any]
+    model_args: Settings
     num_fewshot: int
     batch_size: int | Literal["auto"]
     device: str | None
@@ -473,7 +474,7 @@ class RunOptions(ScoreOptions, total=False):
     shots: Literal["per_example", "shared"]
     fewshot_sampler: Literal["random", "nearest"]
     fewshot_from: str
-    augment: Mapping[str, Any]
+    augment: Settings
     orders: str
     calibrate: bool
     samples: int

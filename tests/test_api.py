@@ -192,6 +192,30 @@ def test_predictions(done: figeval.Run) -> None:
     )
 
 
+def test_predictions_have_the_texts_that_were_stored() -> None:
+    stored = figeval.run("mini_proverbs,mini_pairs", "overlap", limit=3, log_samples=True, output_path="out")
+    rows = stored.predictions("mini_proverbs")
+    texts = [row["texts"] for row in stored.rows("mini_proverbs")]
+    assert list(rows.texts) == texts
+    assert list(rows.options) == [options for _, *options in texts]
+    assert all(row.options[row.gold] in row.texts for row in rows.itertuples())
+    pairs = stored.predictions("mini_pairs")
+    assert [len(texts) for texts in pairs.texts] == [2, 2, 2]
+    assert "options" not in pairs
+
+
+def test_settings_are_texts_as_on_the_command_line() -> None:
+    text = figeval.run("mini_pairs", "tfidf", limit=2, model_args="fit=train", output_path="out")
+    assert text.record.model.options == {"fit": "train"}
+    again = figeval.run("mini_pairs", "tfidf", limit=2, model_args={"fit": "train"}, output_path="out")
+    assert again.record.identity == text.record.identity
+    for wrong in ("fit", "{", "=1"):
+        with pytest.raises(figeval.OptionError, match="model_args"):
+            figeval.run("mini_pairs", "tfidf", model_args=wrong)
+    with pytest.raises(figeval.OptionError, match="augment"):
+        figeval.run("mini_pairs", "tfidf", augment="neighbours")
+
+
 def test_predictions_of_a_model_that_writes() -> None:
     predictions = figeval.run(crows, FakeGenerator(function=lambda _: "I say A")).predictions("crows")
     assert set(predictions["raw"]) == {"I say A"}

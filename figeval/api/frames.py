@@ -67,6 +67,7 @@ PREDICTIONS = {
     "cluster": "string",
     "group": "string",
 }
+SAMPLE_DTYPES = {"texts": "object", "options": "object"}  # columns of runs that store texts
 REPLY_DTYPES = {"raw": "string", "finish": "string", "error": "string"}  # columns of models that write text
 
 
@@ -128,18 +129,20 @@ def breakdown(record: RunRecord) -> pandas.DataFrame:
     return data_frame(rows, BREAKDOWN)
 
 
-def predictions(stored: Iterable[PredictionRow]) -> pandas.DataFrame:
-    """Return one row per example: the answer, the value of each metric, and the columns `meta.NAME`."""
+def predictions(stored: Iterable[PredictionRow], *, has_options: bool) -> pandas.DataFrame:
+    """Return one row per example: the answer, the value of each metric, stored texts, and the columns `meta.NAME`.
+
+    With `has_options`, the texts of an example are a question and its options.
+    """
     stored_rows = list(stored)
     metrics = {name: value for row in stored_rows for name, value in row["metrics"].items()}
-    columns = {
-        name: name if name not in PREDICTIONS.keys() | REPLY_DTYPES.keys() | {"language"} else f"metric.{name}"
-        for name in metrics
-    }
+    reserved = {*PREDICTIONS, *REPLY_DTYPES, *SAMPLE_DTYPES, "language"}
+    columns = {name: f"metric.{name}" if name in reserved else name for name in metrics}
     rows = [
         {
             **dict(row),
             "prediction": row["pred"],
+            "options": row.get("texts", [])[1:] or None,
             **{columns[name]: value for name, value in row["metrics"].items()},
             **{f"meta.{name}": value for name, value in row["meta"].items()},
         }
@@ -149,5 +152,7 @@ def predictions(stored: Iterable[PredictionRow]) -> pandas.DataFrame:
     meta = dict.fromkeys((f"meta.{name}" for row in stored_rows for name in row["meta"]), "string")
     optional = {"language": "string", **REPLY_DTYPES}
     words = {name: kind for name, kind in optional.items() if any(row.get(name) for row in stored_rows)}
+    stores_texts = any("texts" in row for row in stored_rows)
+    samples = {name: kind for name, kind in SAMPLE_DTYPES.items() if stores_texts and (has_options or name == "texts")}
     head = {name: kind for name, kind in PREDICTIONS.items() if name in ("id", "status", "prediction", "gold")}
-    return data_frame(rows, {**head, **kinds, **PREDICTIONS, **words, **meta})
+    return data_frame(rows, {**head, **kinds, **PREDICTIONS, **words, **samples, **meta})

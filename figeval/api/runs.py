@@ -18,6 +18,7 @@ from figeval import plugins
 from figeval.config import Folders, RunConfig, RunOptions
 from figeval.errors import OptionError, RecordError
 from figeval.io import frontend
+from figeval.io.settings import parse_settings
 from figeval.io.text import near, one_line
 from figeval.io.validation import checked_arguments, reword_message
 from figeval.models.capabilities import KNOWN_CAPABILITIES, capabilities
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from figeval.io.observer import Observer
 
 Task: TypeAlias = str | TaskSpec | SuiteSpec
+SETTINGS = {"model_args", "head_args", "augment"}  # `a=1,b=x` is the same as {"a": 1, "b": "x"}
 NAMES = ("by", "prompts", "metrics", "evaluate", "lora_targets", "trackers")  # `a,b` is the same as ("a", "b")
 
 
@@ -228,7 +230,8 @@ class Run(Result):
         Columns: `id`, `status`, `prediction` and `gold` (an index, a label, a span … depending on the task type), a
         column per metric (`acc` is 1 for a right answer and a fraction if answers tie), `tied`, `truncated`, `seen`,
         `cluster`, `group`, `language` for a task in several, `raw`, `finish` and `error` for models that write text,
-        and `meta.NAME` for each column of the examples.
+        and `meta.NAME` for each column of the examples. A run with `log_samples=True` also has `texts`, a list of the
+        example's texts, and `options` where a question has some: `row["options"][row["prediction"]]`.
 
         Raises:
             RecordError: the run has no such task or no predictions, or they have been changed.
@@ -236,7 +239,9 @@ class Run(Result):
         """
         from figeval.api import frames
 
-        return frames.predictions(self.rows(task))
+        rows, task_types = self.rows(task), Harness().task_types
+        kind = next(part.task_type for part in self.record.tasks if part.task == task)
+        return frames.predictions(rows, has_options=kind in task_types and bool(task_types.get(kind).options))
 
     @checked_arguments
     def by(self, key: str) -> Run:
@@ -367,7 +372,12 @@ def run_config(tasks: tuple[str, ...], model: str, options: RunOptions) -> RunCo
 
 
 def given_options(function: str, options: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return the options with single names and folders as tuples. Raises `TypeError` for an unknown option."""
+    """Return the options with single names and folders as tuples, and settings that are texts as mappings.
+
+    Raises:
+        TypeError: there is no such option.
+        OptionError: settings have another form.
+    """
     for name in options:
         if name not in names:
             raise TypeError(f"{function}() has no option {name!r}{near(name, names)}")
@@ -375,9 +385,23 @@ def given_options(function: str, options: Mapping[str, Any], names: Iterable[str
     for name in NAMES:
         if isinstance(value := arguments.get(name), str):
             arguments[name] = names_in(value)
+    for name in SETTINGS & arguments.keys():
+        arguments[name] = settings_in(name, arguments[name])
     if isinstance(folder := arguments.get("include_path"), str | Path):
         arguments["include_path"] = (folder,)
     return arguments
+
+
+def settings_in(name: str, settings: Any) -> Any:
+    """Return the settings in `a=1,b=x` or in a JSON object; None is no setting, and all else is returned as it is.
+
+    Raises:
+        OptionError: the text has another form.
+    """
+    try:
+        return parse_settings(settings or "") if isinstance(settings, str | None) else settings
+    except ValueError as error:
+        raise OptionError(f"{name}: {error}") from error
 
 
 def run_paths(runs: Runs) -> tuple[Path, ...]:

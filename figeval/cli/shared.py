@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from figeval.io.files import EXTERNAL
-from figeval.io.json_files import parse_json
+from figeval.io.settings import parse_settings
 from figeval.io.text import clean, shown_json, whole_number
+from figeval.types import JSON
 
 if TYPE_CHECKING:
     from figeval.reporting.grid import Result
@@ -57,40 +58,12 @@ class Finite(click.FloatRange):
         return "" if self.min is None and self.max is None else super()._describe_range()
 
 
-def settings(_context: click.Context, parameter: click.Parameter, value: str | None) -> dict[str, Any]:
-    """Read e.g. `a=1,b=x` (lm-eval's form) or a JSON object into {"a": 1, "b": "x"}.
-
-    The value of an option that is called `…_prompt` is a text, whose blanks count: E5's prompt is "query: ".
-    """
-    if not value:
-        return {}
-    if value.lstrip().startswith("{"):
-        try:
-            return dict(parse_json(value))
-        except ValueError as error:
-            raise click.BadParameter(f"not a JSON object ({error})", param=parameter) from error
-    values: dict[str, Any] = {}
-    for part in value.split(","):
-        key, equals, text = part.partition("=")
-        if not equals or not key.strip():
-            cure = "; if a value has a comma, give a JSON object" if values else ""
-            raise click.BadParameter(f"{part!r} is not key=value{cure}", param=parameter)
-        values[key.strip()] = text if key.strip().endswith("_prompt") else scalar(text.strip())
-    return values
-
-
-def scalar(text: str) -> str | int | float | bool | None:
-    """Read `3` as 3, `0.5` as 0.5, `true` as True and `null` as None; any other text, e.g. `nan`, stays a string."""
-    constants = {"true": True, "false": False, "none": None, "null": None}
-    if text.lower() in constants:
-        return constants[text.lower()]
-    for kind in (int, float):
-        try:
-            number = kind(text)
-        except ValueError:
-            continue
-        return number if math.isfinite(number) else text
-    return text
+def settings(_context: click.Context, parameter: click.Parameter, value: str | None) -> JSON:
+    """Read e.g. `a=1,b=x` (lm-eval's form) or a JSON object into {"a": 1, "b": "x"}."""
+    try:
+        return parse_settings(value or "")
+    except ValueError as error:
+        raise click.BadParameter(str(error), param=parameter) from error
 
 
 def read_augmentation(context: click.Context, parameter: click.Parameter, value: str | None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, get_args
 
 from figeval import JSON, Column, Harness, OptionError, Result, Table, TaskSpec
 from figeval.api.runs import Runs, Task, as_list, given_options, long_work, model_name, paths_in, run_paths, task_names
-from figeval.config import Folders
+from figeval.config import Folders, Settings
 from figeval.io import frontend
 from figeval.io.text import near, pluralize
 from figeval.io.validation import checked_arguments
@@ -282,7 +282,7 @@ def _notes_on_battles(key: Key) -> Iterator[str]:
 class JudgeOptions(TypedDict, total=False):
     """Further flags of `figeval annotate judge`; `figeval annotate judge --help` describes each."""
 
-    model_args: Mapping[str, Any]
+    model_args: Settings
     template: str | Path | None
     limit: int | None
     device: str | None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from figeval import JSON, Column, Grid, Harness, OptionError, Result, Table
-from figeval.api.runs import Task, long_work, model_name, names_in, task_names
-from figeval.config import Folders, Names
+from figeval.api.runs import Task, given_options, long_work, model_name, names_in, task_names
+from figeval.config import Folders, Names, Settings
 from figeval.io.text import near
 from figeval.io.validation import checked_arguments
 from figeval.records.schema import ScoreRecord
@@ -26,7 +26,7 @@ NUMBERS = {"value", "low", "high", "n", "clusters"}
 class ContaminationOptions(TypedDict, total=False):
     """The flags of `figeval contamination` except tasks and model; `figeval contamination --help` describes each."""
 
-    model_args: Mapping[str, Any]
+    model_args: Settings
     limit: int | None
     measures: Names
     shards: int | None
@@ -70,11 +70,8 @@ def contamination(
     """
     names, guest_tasks = task_names(tasks)
     label, guest_models = model_name(model, name)
-    known_options = ContaminationOptions.__annotations__
-    for option in options:
-        if option not in known_options:
-            raise TypeError(f"figeval.contamination() has no option {option!r}{near(option, known_options)}")
-    config, include = _config(names, label, dict(options))
+    arguments = given_options("figeval.contamination", options, ContaminationOptions.__annotations__)
+    config, include = _config(names, label, arguments)
     with long_work(progress=progress) as observer:
         harness = Harness(include=include, tasks=guest_tasks, models=guest_models)
         return Contamination(*measure(config, harness, observer))

@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from figeval import Harness, OptionError, PluginError, Run, StoredRun, write_output
-from figeval.api.runs import Runs, paths_in, run_paths, several_runs
-from figeval.config import Folders
+from figeval.api.runs import Runs, paths_in, run_paths, settings_in, several_runs
+from figeval.config import Folders, Settings
 from figeval.io.text import one_line
 from figeval.io.validation import checked_arguments
 from figeval.runs.stored import load_exporters, stored_runs
@@ -34,7 +34,7 @@ def export(  # noqa: PLR0913 - one argument per option of the command
     output: str | Path | None = None,
     include_text: bool = False,
     allow_noncommercial: bool = False,
-    format_args: Mapping[str, Any] | None = None,
+    format_args: Settings | None = None,
     layout: str = "",
     tasks: str | Sequence[str] = (),
     metrics: str | Sequence[str] = (),
@@ -52,7 +52,7 @@ def export(  # noqa: PLR0913 - one argument per option of the command
         output: file to write, or folder for formats of several files.
         include_text: also export the texts of the examples, read from your own copy of the data.
         allow_noncommercial: include texts whose licence restricts commercial use.
-        format_args: arguments of the format, e.g. `{"dataset_id": "acme/figures"}`.
+        format_args: arguments of the format, e.g. `{"dataset_id": "acme/figures"}` or `"dataset_id=acme/figures"`.
         layout: for latex: `comparison`, or a table of a paper (`figeval ls layouts`), which needs no runs.
         tasks: tasks of the layout `comparison`; by default all.
         metrics: metrics of the layout `comparison`; by default the first one of each task.
@@ -82,7 +82,7 @@ def export(  # noqa: PLR0913 - one argument per option of the command
     numbers = paths_in(measured, "measured")
     choices = {"layout": layout, "tasks": tasks, "metrics": metrics, "against": against, "measured": numbers}
     choices |= {"intervals": intervals, "examples": examples}
-    content = call_exporter(exporter, stored, {**(format_args or {}), **_without_empty(choices)})
+    content = call_exporter(exporter, stored, {**settings_in("format_args", format_args), **_without_empty(choices)})
     if output is None:
         return _require_text(content, to)
     write_output(content, Path(output), [*paths, *numbers])
