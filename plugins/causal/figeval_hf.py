@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from lm_eval.models.huggingface import HFLM
@@ -18,7 +18,9 @@ from tqdm import tqdm
 from figeval.io.observer import within
 
 from ..torch_models.batching import TokenBudget
+from ..torch_models.checkpoint import Checkpoint
 from ..torch_models.loading import check_weights
+from ..torch_models.merging import load_weights
 from ..torch_models.tokens import pad
 from .engine.encoder_decoder import EncoderDecoder
 from .engine.packed import Answer, PackedEngine
@@ -51,20 +53,28 @@ class FigevalHF(HFLM):  # type: ignore[misc]
     budget: TokenBudget | None = None  # figeval's own backend shares its budgets
     writing: TokenBudget | None = None
 
-    def __init__(self, *arguments: object, scoring: str = "auto", writing: str = "auto", **options: object) -> None:
+    def __init__(
+        self,
+        *arguments: object,
+        scoring: str = "auto",
+        writing: str = "auto",
+        checkpoint: Checkpoint | None = None,
+        **options: object,
+    ) -> None:
         """Load a model as lm-eval does.
 
         Args:
             *arguments: those of `HFLM`.
             scoring: how texts are read to be scored (see `engine.self_test.settle`).
             writing: the way in which texts are written (see `generation.fastest`).
+            checkpoint: the checkpoint of figeval's own backend, whose adapter is merged into the model.
             **options: those of `HFLM`.
 
         Raises:
             ModelError: `scoring` or `writing` is no such word, or the checkpoint does not match its config.
         """
         check_strategies(scoring, writing)
-        self.scoring, self.way = scoring, writing
+        self.scoring, self.way, self.checkpoint = scoring, writing, checkpoint
         super().__init__(*arguments, **options)
 
     @cached_property
@@ -120,7 +130,7 @@ class FigevalHF(HFLM):  # type: ignore[misc]
         """
         loader: Any = self  # lm-eval's types do not fit ours
         auto = loader.AUTO_MODEL_CLASS
-        loader.AUTO_MODEL_CLASS = _CheckedAutoModel(auto)
+        loader.AUTO_MODEL_CLASS = _CheckedAutoModel(auto, self.checkpoint)
         try:
             super()._create_model(*arguments, **options)
         finally:
@@ -175,10 +185,16 @@ class _CheckedAutoModel:
     """A transformers Auto class that checks that models have exactly the weights of their checkpoints."""
 
     auto: type[_BaseAutoModelClass]
+    checkpoint: Checkpoint | None
 
     def from_pretrained(self, name: str, **options: object) -> PreTrainedModel:
-        """Load the model. Raises `ModelError` if weights are missing or left over."""
-        model, report = self.auto.from_pretrained(name, output_loading_info=True, **options)
+        """Load the model. Raises `ModelError` if weights are missing or left over, or an adapter does not fit."""
+        load = partial(self.auto.from_pretrained, name, output_loading_info=True, **options)
+        if self.checkpoint is None:
+            model, report = load()
+        else:
+            loaded, report = load_weights(self.checkpoint, load, loader=f"{self.auto.__name__} {options}")
+            model, name = cast("PreTrainedModel", loaded), self.checkpoint.model
         check_weights(model, report, name, type(model).__name__)
         return model
 

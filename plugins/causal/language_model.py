@@ -21,16 +21,8 @@ from figeval.types import JSON, Continuation, Message, Prompt, Reply
 
 from ..torch_models.batching import TokenBudget, free_memory, run_batches
 from ..torch_models.checkpoint import by_class, check_chat_template, locate, require
-from ..torch_models.loading import (
-    ModelSetup,
-    Neural,
-    load_errors,
-    load_tokenizer,
-    measures,
-    one_line,
-    prepare,
-    suppress_logging,
-)
+from ..torch_models.faults import load_errors, one_line
+from ..torch_models.loading import ModelSetup, Neural, load_tokenizer, measures, prepare, suppress_logging
 from ..torch_models.settings import Configured
 from ..torch_models.tokens import pad
 from .decoding import Decoding, WritingSettings, decoding_of
@@ -259,7 +251,8 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
                 from .figeval_hf import FigevalHF
 
                 strategies = {"scoring": setup.settings.scoring, "writing": setup.settings.writing}
-                lm = FigevalHF(**arguments, **strategies, backend=self.kind, dtype=setup.dtype, device=setup.device)
+                precision = {"dtype": setup.dtype, "device": setup.device}
+                lm = FigevalHF(**arguments, **strategies, **precision, backend=self.kind, checkpoint=setup.checkpoint)
         except load_errors() as error:
             raise ModelError(f"{setup.checkpoint.model!r} cannot be loaded: {one_line(error)}") from error
         lm.budget, lm.writing = self.budget, self.writing
@@ -323,7 +316,7 @@ def open_model(settings: LanguageSettings, *kinds: str) -> LanguageModel:
             without a choice on whether to use it; --reasoning for a model that is not known to think; `scoring` for
             an encoder-decoder; what `decoding_of` raises, and a way of writing that cannot sample.
     """
-    checkpoint = locate(settings.model, settings.revision)
+    checkpoint = locate(settings.model, settings.revision, settings.base)
     require(checkpoint, *kinds)
     check_chat_template(checkpoint, settings.apply_chat_template)
     kind = by_class(checkpoint) or kinds[0]

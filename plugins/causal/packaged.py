@@ -23,8 +23,9 @@ from figeval.io.frontend import notice
 from figeval.types import JSON
 
 from ..torch_models.checkpoint import CONFIG
+from ..torch_models.faults import one_line
 from ..torch_models.files import DECLARATION
-from ..torch_models.loading import one_line, suppress_logging
+from ..torch_models.loading import suppress_logging
 
 
 @dataclass(frozen=True, slots=True)

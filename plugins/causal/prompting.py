@@ -14,7 +14,7 @@ from figeval.errors import ModelError, TaskError
 from figeval.reasoning import Reasoning
 from figeval.types import JSON, Message, Prompt
 
-from ..torch_models.loading import one_line
+from ..torch_models.faults import one_line
 from .generation.row import End, Row, Thinking
 from .generation.thinking import Marks, marks_of, switch_of, template_of
 from .lm_eval_requests import CausalTokenizer

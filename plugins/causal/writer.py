@@ -318,7 +318,7 @@ def open_writer(settings: WriterSettings) -> WriterModel:
         ModelError: no such model, one without a declared training, a setting that `prepare` or `decoding_of` rejects,
             or beams and sampling together.
     """
-    checkpoint = locate(settings.model, settings.revision)
+    checkpoint = locate(settings.model, settings.revision, settings.base)
     require(checkpoint, "writer")
     declared = with_declared(settings, checkpoint)
     has_beams = (settings.num_beams or 1) > 1  # which outrank what is declared

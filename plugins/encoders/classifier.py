@@ -92,7 +92,7 @@ def open_classifier(settings: PairSettings) -> TextClassifier:
         ModelError: no such model, not a classifier, a classifier with a single output, unnamed classes, or a setting
             that `prepare` rejects.
     """
-    checkpoint = locate(settings.model, settings.revision)
+    checkpoint = locate(settings.model, settings.revision, settings.base)
     require(checkpoint, "pairs", "classifier")
     settings = with_declared(settings, checkpoint)
     names = classes_of(checkpoint.config)

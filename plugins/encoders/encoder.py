@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from figeval.errors import ModelError, OptionNeeded
 from figeval.models.capabilities import Outputs
@@ -21,20 +21,20 @@ from figeval.models.model import refuse_model_name
 from figeval.types import JSON, Text, TextRole
 
 from ..torch_models.checkpoint import SENTENCE_TRANSFORMER, Checkpoint, backend_of, locate, with_declared
+from ..torch_models.faults import load_errors, one_line
 from ..torch_models.loading import (
     ModelSetup,
     Neural,
     check_weights,
     input_limit,
     is_accelerator,
-    load_errors,
     load_model,
     load_tokenizer,
     measures,
-    one_line,
     prepare,
     suppress_logging,
 )
+from ..torch_models.merging import Loaded, load_weights
 from ..torch_models.overlapping import Copy, fetched_rows
 from ..torch_models.reading import ModelTexts
 from ..torch_models.settings import Configured, Settings, one_of
@@ -255,21 +255,22 @@ def load_library_model(setup: ModelSetup[Any], library_class: str, since: str) -
     import sentence_transformers
     import torch
 
-    name, dtype = setup.checkpoint.model, getattr(torch, setup.dtype)
-    load = getattr(sentence_transformers, library_class, None)
-    if load is None:
+    name, dtype, checkpoint = setup.checkpoint.model, getattr(torch, setup.dtype), setup.checkpoint
+    model_class = getattr(sentence_transformers, library_class, None)
+    if model_class is None:
         raise ModelError(
             f"{name!r} is a {library_class}, which sentence-transformers {sentence_transformers.__version__} does not "
             f"have; install a newer one: pip install 'sentence-transformers>={since}'"
         )
+    options = {"trust_remote_code": setup.settings.trust_remote_code, "model_kwargs": {"dtype": dtype}}
+
+    def load() -> Loaded:
+        return model_class(str(checkpoint.folder_here()), device=setup.device, **options), {}
+
     try:
         with suppress_logging("sentence_transformers"):  # it tells which prompt it would put before every text
-            model = load(
-                str(setup.checkpoint.folder_here()),
-                device=setup.device,
-                trust_remote_code=setup.settings.trust_remote_code,
-                model_kwargs={"dtype": dtype},
-            )
+            loader = f"{library_class} {options} {setup.device} {checkpoint.digest_beside_base()}"
+            model: Any = load_weights(checkpoint, load, loader=loader)[0]
     except load_errors() as error:
         raise ModelError(f"sentence-transformers cannot load {name!r}: {one_line(error)}") from error
     _check(model, setup)
@@ -421,7 +422,7 @@ def open_encoder(settings: PromptedSettings) -> Encoder:
         ModelError: no such model, a raw encoder without `pooling`, an unavailable device, half precision on a CPU, or
             a prompt that the model does not declare.
     """
-    checkpoint = locate(settings.model, settings.revision)
+    checkpoint = locate(settings.model, settings.revision, settings.base)
     settings = with_declared(settings, checkpoint)
     if checkpoint.sentence_class and not checkpoint.is_sentence_transformer:
         backend = backend_of(checkpoint)

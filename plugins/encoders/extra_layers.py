@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 from figeval.errors import ModelError
 
 from ..torch_models.checkpoint import locate, require, with_declared
-from ..torch_models.loading import ModelSetup, load_errors, one_line, prepare
+from ..torch_models.faults import load_errors, one_line
+from ..torch_models.loading import ModelSetup, prepare
 from .encoder import EncoderSettings, check_pooling
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class ExtraLayers:
         Raises:
             ModelError: no such model, one of another kind, no layers, no pooling, or a setting that `prepare` rejects.
         """
-        checkpoint = locate(settings.model, settings.revision)
+        checkpoint = locate(settings.model, settings.revision, settings.base)
         require(checkpoint, self.kind)
         settings = with_declared(settings, checkpoint)
         check_pooling(settings, checkpoint)

@@ -258,7 +258,7 @@ def open_marker(settings: Settings) -> MarkerScorer:
     Raises:
         ModelError: no such model, one of another kind, or a setting that `prepare` rejects.
     """
-    checkpoint = locate(settings.model, settings.revision)
+    checkpoint = locate(settings.model, settings.revision, settings.base)
     require(checkpoint, "marker")
     return MarkerScorer(prepare(with_declared(settings, checkpoint), checkpoint))
 

@@ -430,7 +430,7 @@ def open_masked(settings: MaskedSettings) -> MaskedModel:
     Raises:
         ModelError: no such model, not a masked one, an unavailable device, or half precision on a CPU.
     """
-    checkpoint = locate(settings.model, settings.revision)
+    checkpoint = locate(settings.model, settings.revision, settings.base)
     require(checkpoint, "masked")
     return MaskedModel(prepare(settings, checkpoint))
 

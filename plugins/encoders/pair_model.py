@@ -270,7 +270,7 @@ def open_pairs(settings: PairSettings) -> PairLabeller | PairScorer:
     Raises:
         ModelError: no such model, not a classifier, unnamed classes, or a setting that `prepare` rejects.
     """
-    checkpoint = locate(settings.model, settings.revision)
+    checkpoint = locate(settings.model, settings.revision, settings.base)
     require(checkpoint, "pairs")
     settings = with_declared(settings, checkpoint)
     names = classes_of(checkpoint.config)

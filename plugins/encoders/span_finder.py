@@ -235,7 +235,7 @@ def open_spans(settings: SpanSettings) -> SpanFinder:
     Raises:
         ModelError: no such model, no span head, or a setting that `prepare` rejects.
     """
-    checkpoint = locate(settings.model, settings.revision)
+    checkpoint = locate(settings.model, settings.revision, settings.base)
     require(checkpoint, "spans")
     return SpanFinder(prepare(with_declared(settings, checkpoint), checkpoint))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import signature
@@ -18,19 +19,12 @@ from ..causal.packaged import SMOLLM2
 from ..encoders.encoder import PromptedSettings, minilm_model
 from ..encoders.prompts import OPTION_NAMES, Prompts, place_prompts
 from ..torch_models.checkpoint import MODULES, Checkpoint, load_json, locate, with_declared
+from ..torch_models.faults import load_errors, one_line
 from ..torch_models.files import weight_files
-from ..torch_models.loading import (
-    ModelSetup,
-    input_limit,
-    is_accelerator,
-    load_errors,
-    load_model,
-    load_tokenizer,
-    one_line,
-    suppress_logging,
-)
+from ..torch_models.loading import ModelSetup, input_limit, is_accelerator, load_model, load_tokenizer, suppress_logging
 from ..torch_models.settings import Settings
 from ..torch_models.unpadded import read_without_padding
+from .adapter_folder import has_adapters, save_adapter
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -68,7 +62,10 @@ class Base:
             ModelError: the class does not fit, or weights are missing.
         """
         loading = ModelSetup(Settings(), self.checkpoint, "cpu", "float32")
-        return self.ready(load_model(auto, loading, spare=spare, **self.dropouts()))
+        model = load_model(auto, loading, spare=spare, **self.dropouts())
+        if self.checkpoint.base is not None:  # the tensors of an adapter's base are shared, and frozen
+            model = deepcopy(model).requires_grad_(True)
+        return self.ready(model)
 
     def setup_of(self, settings: S, network: Module) -> ModelSetup[S]:
         """Return the setup of a backend that reads a network where it is."""
@@ -167,12 +164,16 @@ class Base:
     def save(self, model: PreTrainedModel, weights: Mapping[str, Tensor], prefix: str, folder: Path) -> None:
         """Write a transformers model, whose weights have names with `prefix`, and its tokenizer.
 
+        If adapters were not merged into the weights, the adapter is written instead of the model.
         The tokenizer's limit is set to that of the training, so that the model is used with the lengths it was trained
         on.
         """
         tensors = {name.removeprefix(prefix): tensor for name, tensor in weights.items() if name.startswith(prefix)}
-        with suppress_logging():
-            model.save_pretrained(folder, state_dict=tensors)
+        if has_adapters(tensors):
+            save_adapter(model, tensors, self.checkpoint, folder)
+        else:
+            with suppress_logging():
+                model.save_pretrained(folder, state_dict=tensors)
         if self.limit is not None:
             self.tokenizer.model_max_length = self.limit
         self.tokenizer.save_pretrained(folder)

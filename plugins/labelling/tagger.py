@@ -132,7 +132,7 @@ def open_tagger(settings: Settings) -> Tagger:
     Raises:
         ModelError: no such model, no such head, or a setting that `prepare` rejects.
     """
-    checkpoint = locate(settings.model, settings.revision)
+    checkpoint = locate(settings.model, settings.revision, settings.base)
     require(checkpoint, "tagger")
     return Tagger(prepare(with_declared(settings, checkpoint), checkpoint))
 

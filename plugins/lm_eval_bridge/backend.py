@@ -24,8 +24,9 @@ from figeval.types import JSON, Continuation, Message, Prompt, Reply
 from ..causal.lm_eval_requests import count_tokens, decoding, reply, split_pair
 from ..causal.prompting import opening_warnings
 from ..torch_models.checkpoint import Checkpoint, backend_of, check_chat_template, locate
+from ..torch_models.faults import load_errors, one_line
 from ..torch_models.files import fingerprint
-from ..torch_models.loading import choose_device, load_errors, one_line, parameters, suppress_logging
+from ..torch_models.loading import choose_device, parameters, suppress_logging
 from . import lm_eval_models
 from .lm_eval_models import Rendered, find, lm_eval_version
 from .releases import instances

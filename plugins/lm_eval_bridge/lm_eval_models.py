@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 from figeval.errors import ModelError
 from figeval.io.text import near
 
-from ..torch_models.loading import one_line, suppress_logging
+from ..torch_models.faults import one_line
+from ..torch_models.loading import suppress_logging
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

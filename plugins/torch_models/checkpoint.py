@@ -14,15 +14,31 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from figeval.errors import ModelError
-from figeval.io.files import expand_user, is_folder
+from figeval.io.files import digest_of_file, expand_user, is_folder
 from figeval.io.json_files import read_json
 from figeval.io.text import near
 from figeval.types import JSON
 
+from .adapters import (
+    ADAPTER_CONFIG,
+    ADAPTER_WEIGHTS,
+    TOKENIZER,
+    adapter_files,
+    base_digest,
+    base_name,
+    check_adapter,
+    check_weights_file,
+    count_labels,
+    is_tokenizer_file,
+    join_configs,
+    join_folders,
+    weights_file,
+)
 from .files import DECLARATION, NotOnHub, download, fingerprint, hub_file, unreachable, weight_files
 from .settings import Settings, one_of
 
@@ -37,7 +53,10 @@ HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A model as the user named it, its local folder once known, and its configuration files."""
+    """A model as the user named it, its local folder once known, and its configuration files.
+
+    An adapter of peft has a `base`; `config` and the other files are then those of the two together.
+    """
 
     model: str
     revision: str | None = None
@@ -45,6 +64,8 @@ class Checkpoint:
     config: JSON = field(default_factory=dict)
     sentence: JSON | None = None  # config_sentence_transformers.json; {} if there is only modules.json
     declared: JSON = field(default_factory=dict)  # figeval.json
+    base: Checkpoint | None = None
+    adapter: JSON = field(default_factory=dict)  # adapter_config.json
 
     @property
     def architecture(self) -> str:
@@ -67,36 +88,88 @@ class Checkpoint:
         Raises:
             ModelError: the hub does not have the files or denies access to them.
         """
+        folder = self.adapter_folder()
+        return folder if self.base is None else join_folders(self.base.folder_here(), folder, self.config)
+
+    def adapter_folder(self) -> Path:
+        """Return the local folder of the model itself: that of an adapter has no files of its base."""
         return self.folder if self.folder is not None else download(self.model, self.revision)
+
+    def source(self) -> Path:
+        """Return the folder that says how the model was trained: an adapter's, unless only its base has a record."""
+        is_recorded = self.base is None or (self.adapter_folder() / DECLARATION).is_file()
+        return self.adapter_folder() if is_recorded or self.base is None else self.base.source()
 
     def path(self, name: str) -> Path | None:
         """Return a file beside the weights, which are not downloaded; None if the hub has no such file."""
-        return hub_file(self.model, name, self.revision) if self.folder is None else self.folder / name
+        path = _file_of(self.model, self.revision, self.folder, name)
+        if self.base is None or (path is not None and path.is_file()):
+            return path
+        tokenizer = _file_of(self.model, self.revision, self.folder, TOKENIZER) if is_tokenizer_file(name) else None
+        return path if tokenizer is not None and tokenizer.is_file() else self.base.path(name)
 
     def fingerprint(self) -> str:
-        """Return a digest of the weights, configuration and tokenizer."""
-        return fingerprint(self.folder_here())
+        """Return a digest of the weights, configuration and tokenizer, with that of an adapter's base."""
+        digest = fingerprint(self.adapter_folder())
+        return digest if self.base is None else f"{digest} base {self.base.fingerprint()}"
+
+    def digest_beside_base(self) -> str:
+        """Return a digest of an adapter's files that come before those of its base; empty for a whole model."""
+        if self.base is None:
+            return ""
+        return " ".join(
+            f"{name} {digest_of_file(path).hex()}" for name, path in adapter_files(self.adapter_folder()).items()
+        )
+
+    def describe_adapter(self) -> JSON:
+        """Return the type of an adapter and its base, for the record; empty for a whole model."""
+        if self.base is None:
+            return {}
+        about = {"type": self.adapter["peft_type"], "base": self.base.model, "revision": self.base.revision}
+        return {"adapter": about | {"base_fingerprint": self.base.fingerprint()}}
+
+    @property
+    def warnings(self) -> list[str]:
+        """A warning if an adapter that was trained here belongs to another base, or another state of it."""
+        if self.base is None or base_digest(weights_file(self.adapter_folder())) in ("", self.base.fingerprint()):
+            return []
+        return [
+            f"the adapter {self.model!r} was trained on other weights than those of {self.base.model!r}, so the model "
+            "is not the one that was trained; give the right ones: --model_args base=…"
+        ]
 
 
-def locate(model: str, revision: str | None = None) -> Checkpoint:
+def locate(model: str, revision: str | None = None, base: str | None = None) -> Checkpoint:
     """Read the configuration of a folder or hub id, without loading weights.
 
+    Args:
+        model: folder or hub id of a model, or of an adapter of peft.
+        revision: branch, tag or commit on the hub.
+        base: folder or hub id of an adapter's base; by default the one that the adapter names.
+
     Raises:
-        ModelError: there is no such model, or no file describes it.
+        ModelError: there is no such model, or no file describes it; an adapter has no base, or cannot be merged.
     """
     if not model:
         raise ModelError("no checkpoint is given; add its folder or hub id after a colon, e.g. encoder:org/name")
     folder = expand_user(model)
     if is_folder(folder):
-        checkpoint = _read_checkpoint(model, None, folder, lambda name: folder / name)
-        if not checkpoint.is_sentence_transformer and not any(weight_files(folder)):
+        checkpoint = _read_checkpoint(model, None, folder, base)
+        if checkpoint.base is not None:
+            check_weights_file(folder, model)
+        elif not checkpoint.is_sentence_transformer and not any(weight_files(folder)):
             raise ModelError(f"{model!r} has a {CONFIG} but no weights (*.safetensors or *.bin); save the model again")
         return checkpoint
     # The name could be a repository id of the model hub, as the hub's client defines it.
     plain = len(model) <= MAX_ID_CHARS and not any(sign in model for sign in ("--", ".."))
     if not (plain and HUB_ID.fullmatch(model) and model[0] not in "-." and model[-1] not in "-."):
         raise ModelError(f"there is no folder {model!r}; give a folder with a {CONFIG}, or a hub id like org/name")
-    return _read_checkpoint(model, revision, None, lambda name: hub_file(model, name, revision))
+    return _read_checkpoint(model, revision, None, base)
+
+
+def _file_of(model: str, revision: str | None, folder: Path | None, name: str) -> Path | None:
+    """Return a file of a folder, which may not exist, or of a hub repository; None if that has none."""
+    return hub_file(model, name, revision) if folder is None else folder / name
 
 
 def has_chat_template(checkpoint: Checkpoint) -> bool:
@@ -115,9 +188,13 @@ def check_chat_template(checkpoint: Checkpoint, apply: bool | None) -> None:
         raise ModelError(f"{checkpoint.model!r} has no chat template; leave --apply_chat_template out")
 
 
-def _read_checkpoint(
-    model: str, revision: str | None, folder: Path | None, path: Callable[[str], Path | None]
-) -> Checkpoint:
+def _read_checkpoint(model: str, revision: str | None, folder: Path | None, base: str | None) -> Checkpoint:
+    path = partial(_file_of, model, revision, folder)
+    adapter = load_json(path(ADAPTER_CONFIG))
+    if adapter is not None:
+        return _read_adapter(Checkpoint(model, revision, folder, adapter=adapter), base)
+    if base is not None:
+        raise ModelError(f"base={base} is for adapters, and {model!r} has no {ADAPTER_CONFIG}; leave it out")
     config, modules, sentence = (load_json(path(name)) for name in (CONFIG, MODULES, SENTENCE))
     if config is None and modules is None:
         if folder is None and (reason := unreachable()):
@@ -128,6 +205,33 @@ def _read_checkpoint(
         raise ModelError(f"{model!r} has neither {CONFIG} nor {MODULES}; give a folder that transformers saved")
     sentence_config = sentence if sentence is not None else ({} if modules is not None else None)
     return Checkpoint(model, revision, folder, config or {}, sentence_config, load_json(path(DECLARATION)) or {})
+
+
+def _read_adapter(files: Checkpoint, name: str | None) -> Checkpoint:
+    """Return the checkpoint of an adapter, given its own files, with its base, which may have another `name`."""
+    check_adapter(files.adapter, files.model)
+    base_model = name or base_name(files.adapter, files.model)
+    revision = None if name else files.adapter.get("revision")
+    try:
+        base = locate(base_model, None if revision is None else str(revision))
+    except ModelError as error:
+        cure = "give another base: --model_args base=FOLDER"
+        raise ModelError(f"the base of the adapter {files.model!r} cannot be opened: {error}; {cure}") from error
+    if base.base is not None:
+        raise ModelError(f"the base of the adapter {files.model!r} is an adapter, too; merge that into its own base")
+    trained, modules, sentence, declared = (
+        load_json(files.path(name)) for name in (CONFIG, MODULES, SENTENCE, DECLARATION)
+    )
+    weights = files.path(ADAPTER_WEIGHTS[0])
+    labels = count_labels(weights, files.adapter) if weights is not None and trained is None else None
+    from_base = {key: value for key, value in base.declared.items() if key != "about"}
+    return replace(
+        files,
+        config=join_configs(base.config, trained, files.adapter, labels, files.model),
+        sentence=sentence if sentence is not None else ({} if modules is not None else base.sentence),
+        declared=from_base if declared is None else declared,
+        base=base,
+    )
 
 
 def load_json(path: Path | None) -> JSON | None:
@@ -258,7 +362,7 @@ def resolve_backend(model: str, options: dict[str, Any]) -> str | None:
     if ":" in model and not is_folder(Path(model)):
         return None  # a misspelt backend: the caller knows the similar names
     try:
-        backend = backend_of(locate(model, options.get("revision")))
+        backend = backend_of(locate(model, options.get("revision"), options.get("base")))
         return "encoder" if "pooling" in options and backend in WORD_MODELS else backend
     except NotOnHub:
         if "/" in model:

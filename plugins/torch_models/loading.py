@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
 from figeval.errors import ModelError
 from figeval.io.observer import report_loading
-from figeval.io.text import clean
 from figeval.models.devices import avoid_cudnn_attention
 from figeval.types import JSON
 
 from .batching import TokenBudget, release_memory
 from .checkpoint import Checkpoint
+from .faults import load_errors, one_line
+from .merging import Loaded, load_weights
 from .overlapping import Fetch, Prepare, Start, Started, on_device, run_steps
 from .reading import ModelTexts, Read, read_texts
 from .settings import Settings
@@ -167,17 +168,22 @@ def load_model(
     import torch
 
     checkpoint = setup.checkpoint
-    folder = checkpoint.folder_here()
-    options = {"dtype": getattr(torch, setup.dtype), "trust_remote_code": setup.settings.trust_remote_code}
+    options = {"dtype": getattr(torch, setup.dtype), "trust_remote_code": setup.settings.trust_remote_code, **changes}
+
+    def load() -> Loaded:
+        model, report = auto.from_pretrained(checkpoint.folder_here(), output_loading_info=True, **options)
+        return model.to(setup.device), report
+
     try:
         with suppress_logging():
-            model, report = auto.from_pretrained(folder, output_loading_info=True, **options, **changes)
+            loaded, report = load_weights(checkpoint, load, loader=f"{auto.__name__} {options} {setup.device}")
     except load_errors() as error:
         raise ModelError(f"{checkpoint.model!r} cannot be loaded by {auto.__name__}: {one_line(error)}") from error
+    model = cast("PreTrainedModel", loaded)
     check_weights(model, report, checkpoint.model, checkpoint.architecture or "something else", spare)
     if is_accelerator(setup.device):
         read_without_padding(model)
-    return model.to(setup.device).eval()
+    return model.eval()
 
 
 def check_weights(
@@ -259,27 +265,6 @@ def input_limit(max_length: int | None, declared: int | None, model: PreTrainedM
     return min(limits, default=None)
 
 
-def load_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions that model libraries raise for missing, damaged or foreign files."""
-    from pickle import UnpicklingError
-
-    from safetensors import SafetensorError
-
-    files = (OSError, EOFError, SafetensorError, UnpicklingError)
-    sizes = (ArithmeticError, AssertionError, LookupError)  # a configuration with 0 heads, or fewer than no layers
-    return (*files, *sizes, ValueError, ImportError, RuntimeError, AttributeError, TypeError)
-
-
-def one_line(error: BaseException) -> str:
-    """Return the beginning of an exception's text as one line, without control characters of a file that it quotes.
-
-    The texts of arithmetic errors and of missing keys are not understood without the name of their class.
-    """
-    text = " ".join(clean(str(error)).split())[:300]
-    name = type(error).__name__
-    return f"{name}: {text}" if text and isinstance(error, ArithmeticError | LookupError) else text or name
-
-
 def parameters(model: Module) -> int:
     """Return the number of weights of a model, counting tied ones once."""
     return sum(parameter.numel() for parameter in model.parameters())
@@ -329,7 +314,8 @@ class Neural(ABC, Generic[S, N]):
     def network(self) -> N:
         """The network, loaded and checked on first use."""
         vars(self)["network"] = network = self.load()  # there already, because `check` may ask the model
-        self.warnings += [warning for warning in self.check() if warning not in self.warnings]
+        warnings = (*self.setup.checkpoint.warnings, *self.check())
+        self.warnings += [warning for warning in warnings if warning not in self.warnings]
         return network
 
     def with_network(self, network: N) -> Self:
@@ -371,8 +357,8 @@ class Neural(ABC, Generic[S, N]):
         return self._fingerprint
 
     def source(self) -> str:
-        """Return the folder with the model's files, downloading them from the hub if necessary."""
-        return str(self.setup.checkpoint.folder_here())
+        """Return the folder with the model's files, an adapter's without its base, downloading them if necessary."""
+        return str(self.setup.checkpoint.source())
 
     def describe(self) -> JSON:
         """Return the model's description for the record.
@@ -385,7 +371,7 @@ class Neural(ABC, Generic[S, N]):
         details = self.details(self.network) if "network" in vars(self) else {}
         about = {name: value for name, value in setup.checkpoint.declared.items() if name == ABOUT_KEY}
         warnings = {"warnings": self.warnings} if self.warnings else {}
-        return description | details | self.budget.describe() | about | warnings
+        return description | setup.checkpoint.describe_adapter() | details | self.budget.describe() | about | warnings
 
     def close(self) -> None:
         """Release the weights; they are loaded again when needed."""

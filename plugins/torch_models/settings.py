@@ -23,6 +23,7 @@ class Settings:
 
     Attributes:
         revision: branch, tag or commit of a model from the hub; None for its main branch.
+        base: folder or hub id of the model that an adapter belongs to; None for the one that the adapter names.
         max_length: longest input in tokens, including special ones; None for what the checkpoint declares.
         dtype: precision of the loaded weights; "auto" is the stored one, or float32 on a CPU.
         device: device to use; None for the first available of cuda, mps and cpu.
@@ -35,6 +36,7 @@ class Settings:
 
     model: str = ""
     revision: str | None = None
+    base: str | None = None
     max_length: int | None = None
     dtype: str = "float32"
     device: str | None = None

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from figeval.errors import ModelError
 from figeval.io.observer import report_loading
 
-from ..torch_models.loading import load_errors, one_line, suppress_logging
+from ..torch_models.faults import load_errors, one_line
+from ..torch_models.loading import suppress_logging
 
 if TYPE_CHECKING:
     from vllm import LLM, PoolingParams, RequestOutput, SamplingParams

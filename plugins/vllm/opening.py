@@ -97,6 +97,8 @@ def open_checkpoint(
             for a model that is not known to think, or a prompt for one that is no encoder.
     """
     kind = backend_of(checkpoint)
+    if checkpoint.base is not None:
+        raise ModelError(f"vllm takes no adapter; use --model {kind or 'causal'}:{settings.model}, or merge it")
     if kind == "encoder":
         return VllmEncoder(settings, checkpoint, place_prompts(checkpoint, settings.prompts, settings.instruction))
     options = {

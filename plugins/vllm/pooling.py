@@ -16,7 +16,7 @@ from figeval.types import JSON, Text, TextPair
 
 from ..encoders.prompts import INSTRUCTOR, PROMPT_NAMES, Prompts
 from ..torch_models.checkpoint import Checkpoint, load_json
-from ..torch_models.loading import load_errors
+from ..torch_models.faults import load_errors
 from ..torch_models.tokens import IDS, tokenize
 from .engine import VllmEngine, reason
 from .vllm_model import VllmModel, VllmSettings

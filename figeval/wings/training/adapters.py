@@ -1,5 +1,7 @@
 """LoRA (Hu et al. 2022) through peft: small matrices are trained beside frozen ones and merged into them at the end.
 
+With `--lora_unmerged`, learners get the weights as they are and write the adapter alone.
+
 The trained weights are the adapters and everything that is new: modules of the learner outside any pretrained model,
 heads on a pretrained body that do not predict words (a language-model head came with the body), and children of the
 model that the network names in an attribute `fresh`. Everything else is frozen. A checkpoint has the same names as
@@ -11,6 +13,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from figeval import TrainError
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 ADAPTER_NAME = "default"  # peft's name for the first adapter of a module
 BASE_LAYER = "base_layer"
+ADAPTER_CONFIG = "adapter_config.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,8 @@ def add_adapters(network: Module, config: TrainConfig) -> Adapters:
     """
     if config.lora is None:
         return Adapters()
+    if config.lora_unmerged and (Path(config.model) / ADAPTER_CONFIG).is_file():
+        raise TrainError(f"{config.model!r} is an adapter itself; leave --lora_unmerged out, or train from its base")
     bases = list(_pretrained_models(network))
     if not bases:
         raise TrainError("--lora: the network contains no transformers model to add adapters to; leave it out")
@@ -90,6 +96,16 @@ def add_adapters(network: Module, config: TrainConfig) -> Adapters:
     layers = {name: module for name, module in network.named_modules() if hasattr(module, BASE_LAYER)}
     transposed = {name: bool(getattr(module, "fan_in_fan_out", False)) for name, module in layers.items()}
     return Adapters(transposed, _alpha(config) / config.lora)
+
+
+def check_adapter_file(folder: Path, head: str | None) -> None:
+    """Check that a learner has written an adapter, as `--lora_unmerged` asks for.
+
+    Raises:
+        TrainError: it has written something else.
+    """
+    if not (folder / ADAPTER_CONFIG).is_file():
+        raise TrainError(f"the head {head or 'of this task'} writes whole models only; leave --lora_unmerged out")
 
 
 def _alpha(config: TrainConfig) -> float:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from figeval import JSON, FigevalError, Observer, PluginManager, Result, Run, Table, TrainError, open_display, run
 from figeval.api.runs import Task, given_options
-from figeval.config import Folders, Names, RunOptions
+from figeval.config import Folders, Names, RunOptions, Settings
 from figeval.io import frontend
 from figeval.io.validation import checked_arguments
 from figeval.io.yaml_files import read_mapping
@@ -38,9 +38,9 @@ class TrainOptions(TypedDict, total=False):
     """The flags of `figeval train` except task, model and output; `figeval train --help` describes each."""
 
     head: str | None
-    head_args: Mapping[str, Any]
+    head_args: Settings
     preset: str | None
-    augment: Mapping[str, Any]
+    augment: Settings
     seed: int
     include_path: Folders
     probe: str | None
@@ -76,6 +76,7 @@ class TrainOptions(TypedDict, total=False):
     lora: int | None
     lora_alpha: float | None
     lora_targets: Names
+    lora_unmerged: bool
     allow_pickle: bool
     processes: int
     deepspeed: str | None

@@ -94,6 +94,9 @@ class TrainConfig(BaseModel):
     lora_targets: tuple[str, ...] = Field(
         (), description="Modules to which adapters are added; by default those that peft chooses."
     )
+    lora_unmerged: bool = Field(
+        False, description="Save the adapter alone, in peft's format, instead of the model with it merged in."
+    )
     allow_pickle: bool = Field(False, description="Allow initial weights that are not safetensors.")
 
     processes: PositiveInt = Field(1, description="Number of processes on this machine.")
@@ -124,6 +127,8 @@ class TrainConfig(BaseModel):
             raise ValueError("several nodes need --master host:port of the first")
         if self.node_rank >= self.nodes:
             raise ValueError(f"node_rank {self.node_rank} is out of range for {self.nodes} nodes; the first is 0")
+        if self.lora_unmerged and self.lora is None:
+            raise ValueError("lora_unmerged saves an adapter; give the rank of one, too: --lora 16")
         if self.floor and self.probe:
             raise ValueError("a model trained on a probe is itself a floor; leave out floor or probe")
         if self.select_on == "dev" and self.holdout == 0:
@@ -147,7 +152,7 @@ class TrainConfig(BaseModel):
     def identity(self) -> str:
         """Return eight hex digits over the settings that can change the weights."""
         # Keys that were added later count only if they are set, so that trainings of an earlier figeval can resume.
-        late = {name for name in ("probe", "augment", "skip_long") if not getattr(self, name)}
+        late = {name for name in ("probe", "augment", "skip_long", "lora_unmerged") if not getattr(self, name)}
         values = self.model_dump(mode="json", exclude={*OPERATIONAL_OPTIONS, *late})
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, cast
 
 from figeval import JSON, Batch, Features, Learner, Observer, TrainError
 from figeval.models.devices import attempt, is_exhausted
-from figeval.wings.training.adapters import Adapters, add_adapters, count_head
+from figeval.wings.training.adapters import Adapters, add_adapters, check_adapter_file, count_head
 from figeval.wings.training.batch_plans import (
     TOKENS_ON_ACCELERATOR,
     BatchPlan,
@@ -424,7 +424,9 @@ class TrainingSession:
         job, progress = self.job, self.progress
         progress.best = best
         tensors = None if self._end_reason else self.distributed.state(self.network, self.optimizer)
-        weights = self.adapters.merge(self.distributed.weights(self.network, tensors))
+        weights = self.distributed.weights(self.network, tensors)
+        if not job.config.lora_unmerged:
+            weights = self.adapters.merge(weights)
         if self.distributed.is_main:
             module = self.distributed.unwrapped(self.network)
             job.folder.write_checkpoint(
@@ -438,6 +440,8 @@ class TrainingSession:
     def _save_model(self, module: Module, weights: Mapping[str, Tensor], folder: Path) -> JSON:
         """Save the model and the digests of the examples that it has seen; return the content of figeval.json."""
         declaration = self.job.learner.save(module, weights, folder)
+        if self.job.config.lora_unmerged:
+            check_adapter_file(folder, self.job.config.head)
         if self.job.write_lineage is not None:
             self.job.write_lineage(folder)
         return {**declaration, "about": self.job.about(self.progress)}

@@ -24,7 +24,8 @@ from figeval.errors import ModelError
 from figeval.models.devices import is_exhausted
 
 from ...torch_models.batching import TokenBudget, free_memory
-from ...torch_models.loading import one_line, positions
+from ...torch_models.faults import one_line
+from ...torch_models.loading import positions
 from ...torch_models.precision import computing_in, exact_products, is_single, truth_of
 from .bodies import REFUSALS, bytes_per_token, fuse_activations
 from .judgement import Evidence, Floats, ScoreTrial

@@ -25,7 +25,7 @@ from figeval.io.observer import within
 from figeval.models.devices import release_memory
 from figeval.types import JSON
 
-from ...torch_models.loading import one_line
+from ...torch_models.faults import one_line
 from .decoder import Decoder
 from .row import Row
 from .ways import Writer, WritingWay, disagreement, refusal, way_of, worth_trying

@@ -21,7 +21,8 @@ import numpy as np
 from figeval.models.devices import is_exhausted
 
 from ...torch_models.batching import TokenBudget
-from ...torch_models.loading import one_line, positions
+from ...torch_models.faults import one_line
+from ...torch_models.loading import positions
 from ...torch_models.precision import computing_in, exact_products, is_single, truth_of
 from ...torch_models.tokens import pad
 from ..engine.bodies import REFUSALS

@@ -16,7 +16,7 @@ from figeval.errors import ModelError
 from figeval.types import JSON
 
 from ...torch_models.batching import TokenBudget, finished_batches
-from ...torch_models.loading import one_line
+from ...torch_models.faults import one_line
 from ...torch_models.tokens import pad
 from ..engine.bodies import cache_argument
 from .attention import grouped_attention
