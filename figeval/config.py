@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict,
 
 from annotated_types import Ge, Gt
 
+from figeval.io.settings import parse_settings
 from figeval.io.text import clean_json, whole_number
 from figeval.reasoning import Reasoning
 
@@ -83,6 +84,8 @@ def _augmentation() -> Any:
 def _with_keys(value: Any) -> Any:
     if isinstance(value, Mapping):
         return value
+    if isinstance(value, str) and any(sign in value for sign in "={"):
+        return parse_settings(value)
     from figeval.augmentation import Addition
 
     add = value if value in get_args(Addition) else "concepts"

@@ -213,7 +213,7 @@ def test_settings_are_texts_as_on_the_command_line() -> None:
         with pytest.raises(figeval.OptionError, match="model_args"):
             figeval.run("mini_pairs", "tfidf", model_args=wrong)
     with pytest.raises(figeval.OptionError, match="augment"):
-        figeval.run("mini_pairs", "tfidf", augment="neighbours")
+        figeval.run("mini_pairs", "tfidf", augment="add=magic")
 
 
 def test_predictions_of_a_model_that_writes() -> None:
@@ -410,7 +410,7 @@ WRONG_CALLS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: figeval.train(crows, "tfidf", "out"), figeval.OptionError, r"task=TaskSpec\(.*: give a string"),
     (lambda: figeval.train("mini_fables", "tfidf", None), figeval.OptionError, "output=None: give a string or a path"),
     (lambda: figeval.train("mini_fables", "tfidf", "out", config=3), figeval.OptionError, "config=3: give a string, a"),
-    (lambda: figeval.train("mini_fables", "tfidf", "out", head_args="a=1"), figeval.TrainError, "head_args"),
+    (lambda: figeval.train("mini_fables", "tfidf", "out", head_args="a"), figeval.OptionError, "not key=value"),
     (lambda: figeval.Training("nowhere").record, figeval.TrainError, "not contain a finished training"),
     (lambda: figeval.Training(None), figeval.OptionError, "path=None: give a string or a path"),
     (lambda: figeval.run("mini_fables", "overlap", progress="loud"), figeval.OptionError, "progress='loud': give True"),

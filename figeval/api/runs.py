@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from figeval.io.observer import Observer
 
 Task: TypeAlias = str | TaskSpec | SuiteSpec
-SETTINGS = {"model_args", "head_args", "augment"}  # `a=1,b=x` is the same as {"a": 1, "b": "x"}
+SETTINGS = {"model_args", "head_args"}  # `a=1,b=x` is the same as {"a": 1, "b": "x"}
 NAMES = ("by", "prompts", "metrics", "evaluate", "lora_targets", "trackers")  # `a,b` is the same as ("a", "b")
 
 
