@@ -46,7 +46,7 @@ def save_adapter(model: PreTrainedModel, weights: Mapping[str, Tensor], base: Ch
 
     if base.base is not None:
         raise TrainError(f"{base.model!r} is an adapter itself; leave --lora_unmerged out, or train from its base")
-    whole = _whole_weights(model, base)
+    whole = _whole_weights(model, weights, base)
     tensors = {
         WRAPPED + _plain_name(name, adapted=name not in whole): tensor.clone().contiguous()
         for name, tensor in weights.items()
@@ -66,7 +66,7 @@ def _plain_name(name: str, *, adapted: bool) -> str:
     return name.replace(f".{ADAPTER_NAME}.", ".") if adapted else name
 
 
-def _whole_weights(model: PreTrainedModel, base: Checkpoint) -> set[str]:
+def _whole_weights(model: PreTrainedModel, weights: Mapping[str, Tensor], base: Checkpoint) -> set[str]:
     """Return the names of the weights that the base cannot give: trained ones, and those that it lacks.
 
     The base is loaded without values, as the class that the model has.
@@ -75,14 +75,15 @@ def _whole_weights(model: PreTrainedModel, base: Checkpoint) -> set[str]:
         empty, report = type(model).from_pretrained(
             base.folder_here(), device_map="meta", ignore_mismatched_sizes=True, output_loading_info=True
         )
-    shapes = {name: tuple(tensor.shape) for name, tensor in empty.state_dict().items()}
+    shapes = {name: tensor.shape for name, tensor in empty.state_dict().items()}
     lacking = set(report["missing_keys"])
-    names = set()
-    for name, tensor in model.state_dict(keep_vars=True).items():
-        plain = name.replace(f"{BASE_LAYER}.", ".")
-        if LORA not in name and (tensor.requires_grad or plain in lacking or shapes.get(plain) != tuple(tensor.shape)):
-            names.add(name)
-    return names
+    trained = {name for name, parameter in model.named_parameters(remove_duplicate=False) if parameter.requires_grad}
+    plain_names = {name: name.replace(f"{BASE_LAYER}.", ".") for name in weights if LORA not in name}
+    return {
+        name
+        for name, plain_name in plain_names.items()
+        if name in trained or plain_name in lacking or shapes.get(plain_name) != weights[name].shape
+    }
 
 
 def _write_adapter_config(model: PreTrainedModel, names: Iterable[str], base: Checkpoint, folder: Path) -> None:
