@@ -39,9 +39,10 @@ def score(
 
     Args:
         tasks: names of tasks and suites, and tasks made with `@figeval.task`, as for `figeval.run`.
-        predictions: file (`.jsonl`, `.csv`, `.tsv` or `.json`) with a row for each example: `id`, `prediction`,
-            optionally `scores`, with several tasks `task`, with several seeds of the system `seed`; or such rows as a
-            list of mappings, e.g. `frame.to_dict("records")`. Or either of them for each task, by the task's name.
+        predictions: file (JSON Lines, CSV, TSV, JSON, Parquet, Arrow, Excel) or address (`a.xlsx#Sheet1`,
+            `hub:OWNER/NAME#SPLIT`) with a row for each example: `id`, `prediction`, optionally `scores`, with several
+            tasks `task`, with several seeds of the system `seed`; or such rows as a list of mappings, e.g.
+            `frame.to_dict("records")`. Or either of them for each task, by the task's name.
         name: name of the system in records and tables; by default that of the file.
         columns: names of these columns in the file, if they differ, e.g. `{"prediction": "answer"}`.
         progress: print the progress on stderr.

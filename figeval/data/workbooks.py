@@ -178,9 +178,9 @@ class _Reader:
         number, names = next(((row, record) for row, record in records if header is None or row >= header), (0, []))
         if header is not None and number != header:
             raise DataError(f"{location}: row {header:,} is blank; header= must be the row that names the columns")
-        check_names(names, location, number)
         columns = [index for index, name in enumerate(names) if name.strip()]
         names = [names[index] for index in columns]
+        check_names(names, location, number)
         padded, is_first = padded_names(names), header is None
         for number, record in records:
             cells = [record[index] if index < len(record) else "" for index in columns]

@@ -80,7 +80,13 @@ def test_cells_become_what_a_csv_file_has(tmp_path: Path) -> None:
 
 
 def test_blank_rows_and_columns_without_a_name_are_left_out(tmp_path: Path) -> None:
-    rows = [(None, " id ", "label", None), (), ("x", "F01", "a", " "), (" ",), ("y", "F02", "b", None, "note")]
+    rows = [
+        (None, " id ", "label", *[None] * 12_000, " "),
+        (),
+        ("x", "F01", "a", " "),
+        (" ",),
+        ("y", "F02", "b", None, "note"),
+    ]
     write_workbook(tmp_path / "a.xlsx", Sheet=rows)
     first, second = read_rows("a.xlsx", tmp_path)
     assert dict(first) == {" id ": "F01", "label": "a"}
