@@ -21,7 +21,7 @@ from figeval.metrics.texts import similarity
 from figeval.task_types.base import metric
 from figeval.types import WITHOUT_REPLY, Example
 
-RIGHT = ("acc", "exact_match")  # metrics that say whether an answer is right, the first that a task has
+ACCURACIES = ("acc", "exact_match")  # metrics that say whether an answer is right, the first that a task has
 TOO_FEW = "fewer than two samples of an answer could be read"
 Row = Mapping[str, Any]
 
@@ -36,13 +36,15 @@ def sample_metrics(metrics: Sequence[str], k: int, *, writes_texts: bool) -> tup
     """
     if writes_texts:
         return ("self_rouge_l",)
-    right = () if not set(RIGHT) & set(metrics) else (f"maj@{k}", *(f"pass@{j}" for j in sorted({max(2, k // 2), k})))
+    right = (
+        () if not set(ACCURACIES) & set(metrics) else (f"maj@{k}", *(f"pass@{j}" for j in sorted({max(2, k // 2), k})))
+    )
     return (*right, "agreement", "entropy")
 
 
 def share_right(answer: Row) -> float | None:
     """Return the probability that an answer is right, 1 or 0 without ties; None if that is not known."""
-    return next((answer["metrics"][name] for name in RIGHT if name in answer["metrics"]), None)
+    return next((answer["metrics"][name] for name in ACCURACIES if name in answer["metrics"]), None)
 
 
 def readable(row: Row) -> list[Row]:

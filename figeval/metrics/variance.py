@@ -124,13 +124,13 @@ def _interval(mean: float, spread: Spread, n_prompts: int, of_prompt: float, of_
     """Return the interval of the mean; the mean squares are those of prompts and of the interaction."""
     if spread.clusters < 2:
         return Interval(reason=TOO_FEW)
-    n, several, of_rows = spread.n * n_prompts, n_prompts > 1, spread.stderr**2
+    n, has_prompts, of_rows = spread.n * n_prompts, n_prompts > 1, spread.stderr**2
     of_prompts, of_items = of_prompt / n, max(0.0, of_rows - of_cell / n)
-    quantile, prompt_quantile = t_quantile(spread.freedom), t_quantile(n_prompts - 1) if several else 0.0
+    quantile, prompt_quantile = t_quantile(spread.freedom), t_quantile(n_prompts - 1) if has_prompts else 0.0
     # Prompts that happen to agree make the interval no narrower than that of other items with the same prompts.
     margin = math.sqrt(max(quantile**2 * of_rows, quantile**2 * of_items + prompt_quantile**2 * of_prompts))
     reliable = spread.effective_clusters >= FEW_CLUSTERS
-    method = f"t over {'prompts and ' if several else ''}{'items' if spread.independent else 'clusters'}"
+    method = f"t over {'prompts and ' if has_prompts else ''}{'items' if spread.independent else 'clusters'}"
     stderr = math.sqrt(max(of_rows, of_items + of_prompts))
     return Interval(method, mean - margin, mean + margin, stderr, reliable=reliable)
 

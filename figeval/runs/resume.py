@@ -121,9 +121,9 @@ def check_unchanged(path: Path, stored: RunRecord, config: RunConfig, model: Mod
 
 def has_fewer_samples(stored: RunRecord, config: RunConfig, fingerprint: str) -> bool:
     """Return whether a stored run asked the same model the same, but for fewer samples of each answer."""
-    before, now = config.changed(stored.config).get("samples", (0, 0))
+    n_before, n_now = config.changed(stored.config).get("samples", (0, 0))
     is_same = [*config.changed(stored.config)] == ["samples"] and stored.model.fingerprint == fingerprint
-    return is_same and isinstance(before, int) and before < now
+    return is_same and isinstance(n_before, int) and n_before < n_now
 
 
 def stored_replies(folder: RunFolder, plan: Plan) -> dict[str, KeptReply]:

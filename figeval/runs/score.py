@@ -69,11 +69,13 @@ class MetricSet:
 
     def measured(self, cases: Sequence[Case]) -> list[Measurements]:
         """Return, for each case, the measurements of the metrics that read many examples in one call."""
-        of_samples = [(example, sample) for example, whole in cases for sample in whole.samples or (whole,)]
-        measurements = iter(self._measured(of_samples))
+        of_samples = [
+            (example, sample) for example, prediction in cases for sample in prediction.samples or (prediction,)
+        ]
+        measurements = iter(self._measure_answers(of_samples))
         return [list(islice(measurements, max(1, len(prediction.samples)))) for _, prediction in cases]
 
-    def _measured(self, cases: Sequence[Case]) -> list[dict[str, Measured]]:
+    def _measure_answers(self, cases: Sequence[Case]) -> list[dict[str, Measured]]:
         measurements: list[dict[str, Measured]] = [{} for _ in cases]
         for name, statistic in self.statistics.items():
             if not (cases and isinstance(statistic, Batched) and statistic.batch is not None):

@@ -94,12 +94,12 @@ def test_what_nothing_tells_apart_is_unknown() -> None:
     assert (alike.sampling, alike.items, alike.prompts, alike.sampling_share) == (0, 0, 0, None)
 
 
-KNOWN = {"sampling": 0.25, "interaction": 0.04, "items": 0.16, "clusters": 0.09, "prompts": 0.04}
+COMPONENTS = {"sampling": 0.25, "interaction": 0.04, "items": 0.16, "clusters": 0.09, "prompts": 0.04}
 
 
 def simulated(generator: np.random.Generator, n_prompts: int) -> Any:
     """The split of answers to 40 clusters of 3 items, each with 3 samples; the mean is 0."""
-    noise = {name: math.sqrt(value) for name, value in KNOWN.items()}
+    noise = {name: math.sqrt(value) for name, value in COMPONENTS.items()}
     items = np.repeat(generator.normal(0, noise["clusters"], 40), 3) + generator.normal(0, noise["items"], 120)
     cells = items[:, None] + generator.normal(0, noise["interaction"] * (n_prompts > 1), (120, n_prompts))
     if n_prompts > 1:
@@ -113,7 +113,7 @@ def simulated(generator: np.random.Generator, n_prompts: int) -> Any:
 def test_known_components_are_recovered_and_intervals_cover(n_prompts: int) -> None:
     generator = np.random.default_rng(0)
     splits = [simulated(generator, n_prompts) for _ in range(400)]
-    for name, value in KNOWN.items():
+    for name, value in COMPONENTS.items():
         estimates = [getattr(split, name) for split in splits]
         if n_prompts == 1 and name in ("interaction", "prompts"):
             assert estimates == [None] * len(splits)

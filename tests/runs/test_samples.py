@@ -52,7 +52,7 @@ def run(task: str, model: Drawing, folder: Path, k: int = 3, **options: Any) -> 
     return figeval.run(task, model=model, output_path=folder, samples=k, limit=8, **options)
 
 
-def stored(folder: Path, task: str) -> bytes:
+def row_bytes(folder: Path, task: str) -> bytes:
     return (folder / f"predictions/{task}.jsonl").read_bytes()
 
 
@@ -86,10 +86,10 @@ def test_scores_are_means_over_samples_and_computed_again_from_rows(
     )
     (variance,) = (record for record in done.record.variances if record.metric == metric)
     assert (variance.samples, variance.prompts) == (3, 1)
-    before, record = stored(tmp_path / "a", task), json.loads((tmp_path / "a/run.json").read_text())
+    before, record = row_bytes(tmp_path / "a", task), json.loads((tmp_path / "a/run.json").read_text())
     cli("rescore", tmp_path / "a")
     after = json.loads((tmp_path / "a/run.json").read_text())
-    assert stored(tmp_path / "a", task) == before
+    assert row_bytes(tmp_path / "a", task) == before
     assert (after["tasks"], after["variances"]) == (record["tasks"], record["variances"])
     cli("verify", tmp_path / "a")
 
@@ -97,8 +97,8 @@ def test_scores_are_means_over_samples_and_computed_again_from_rows(
 def test_the_first_sample_is_the_answer_without_samples(tmp_path: Path) -> None:
     task, replies = PROVERBS
     single = figeval.run(task, model=Drawing(replies), output_path=tmp_path / "one", limit=8)
-    several = run(task, Drawing(replies), tmp_path / "three")
-    first = [row["samples"][0] for row in several.rows(task)]
+    sampled = run(task, Drawing(replies), tmp_path / "three")
+    first = [row["samples"][0] for row in sampled.rows(task)]
     assert [(row["status"], row["pred"], row.get("raw")) for row in single.rows(task)] == [
         (sample["status"], sample["pred"], sample.get("raw")) for sample in first
     ]
@@ -106,7 +106,7 @@ def test_the_first_sample_is_the_answer_without_samples(tmp_path: Path) -> None:
 
 def test_a_run_that_was_stopped_asks_only_for_the_missing_samples(tmp_path: Path) -> None:
     task, replies = PROVERBS
-    whole = run(task, Drawing(replies), tmp_path / "whole")
+    uninterrupted = run(task, Drawing(replies), tmp_path / "whole")
     stopped = Drawing(replies, stop_after=13)
     with pytest.raises(KeyboardInterrupt):
         run(task, stopped, tmp_path / "cut")
@@ -114,8 +114,8 @@ def test_a_run_that_was_stopped_asks_only_for_the_missing_samples(tmp_path: Path
     resumed = run(task, rest, tmp_path / "cut")
     assert len(rest.requests) == 24 - 13
     assert not set(rest.requests) & set(stopped.requests)
-    assert stored(tmp_path / "cut", task) == stored(tmp_path / "whole", task)
-    assert values(resumed) == values(whole)
+    assert row_bytes(tmp_path / "cut", task) == row_bytes(tmp_path / "whole", task)
+    assert values(resumed) == values(uninterrupted)
     assert not (tmp_path / "cut/replies").exists()
 
 
@@ -126,7 +126,7 @@ def test_more_samples_in_the_same_folder_keep_those_that_are_there(tmp_path: Pat
         run(task, model, tmp_path / "a", k)
         assert len(model.requests) == n_asked
     run(task, Drawing(replies), tmp_path / "b", 5)
-    assert stored(tmp_path / "a", task) == stored(tmp_path / "b", task)
+    assert row_bytes(tmp_path / "a", task) == row_bytes(tmp_path / "b", task)
     assert len(list((tmp_path / "a/earlier").glob("*/run.json"))) == 2
     with pytest.raises(figeval.RecordError, match="samples was 5, is 3"):
         run(task, Drawing(replies), tmp_path / "a", 3)
@@ -140,7 +140,7 @@ def test_only_a_sample_that_failed_is_asked_for_again(tmp_path: Path) -> None:
     assert run(task, again, tmp_path / "a").complete
     assert len(again.requests) == 2
     run(task, Drawing(replies), tmp_path / "b")
-    assert stored(tmp_path / "a", task) == stored(tmp_path / "b", task)
+    assert row_bytes(tmp_path / "a", task) == row_bytes(tmp_path / "b", task)
 
 
 def test_orders_and_prompts_are_sampled_too(tmp_path: Path) -> None:
@@ -246,8 +246,8 @@ def test_samples_are_different_requests_and_none_is_paid_for_twice(
     assert len(desk.requests) == 12
     cli(*command("c", 5))
     assert len(desk.requests) == 20, "three of the five samples are in the archive"
-    first, more = (list(figeval.load(tmp_path / name).rows("mini_proverbs")) for name in "ac")
-    assert [row["samples"] for row in first] == [row["samples"][:3] for row in more]
+    of_three, of_five = (list(figeval.load(tmp_path / name).rows("mini_proverbs")) for name in "ac")
+    assert [row["samples"] for row in of_three] == [row["samples"][:3] for row in of_five]
 
 
 @pytest.mark.slow
