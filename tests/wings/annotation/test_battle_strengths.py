@@ -112,7 +112,10 @@ def test_a_preference_for_the_first_text_favours_nobody() -> None:
     """Orders are balanced, so it makes the strengths smaller, but not those of some systems rather than others."""
     generator = np.random.default_rng(4)
     fair, biased = (
-        np.mean([[s.strength for s in ranked(draw(generator, 40, position=gain))] for _ in range(30)], axis=0)
+        np.mean(
+            [[system.strength or 0.0 for system in ranked(draw(generator, 40, position=gain))] for _ in range(30)],
+            axis=0,
+        )
         for gain in (0.0, 1.5)
     )
     assert fair == pytest.approx(THETA, abs=0.12)
@@ -157,7 +160,9 @@ def test_a_biased_judge_makes_intervals_narrower_and_no_less_right(
     groups = {str(example): example for example in range(100)}
     battles = [Meeting(names[a], names[b], str(example)) for example in groups.values() for a, b in PAIRS]
     field = Field(names, groups, frozenset(battles), ())
-    covered, widths, alone = 0, [], []
+    covered = 0
+    widths: list[float] = []
+    alone: list[float] = []
     for seed in range(60):
         outcomes = draw(generator, len(groups)).reshape(-1, 3)
         liked = np.array([0.0 if battle.a == "0" else 0.5 for battle in battles])

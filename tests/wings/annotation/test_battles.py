@@ -37,7 +37,7 @@ def export_battles(
         for n in range(examples)
         for system in systems
     ]
-    export_texts(folder, texts, (), **{"battles": "all", **options})
+    export_texts(folder, texts, {}, **{"battles": "all", **options})
     return AnnotationItems.load(folder)
 
 

@@ -232,7 +232,7 @@ def test_two_texts_stand_side_by_side_and_keys_choose_one(page: Page, tmp_path: 
     texts = [
         (name, "e", {"proverb": "A proverb."}, f"{HOSTILE_TEXT} by number {name}") for name in ("one", "two", "three")
     ]
-    folder = export_texts(tmp_path / "items", texts, (), battles="all")
+    folder = export_texts(tmp_path / "items", texts, {}, battles="all")
     with serving(folder) as server:
         order = [item["item"] for item in server.items("kim")["items"]]
         start_work(page, server, "kim")
