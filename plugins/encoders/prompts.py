@@ -149,16 +149,16 @@ def place_prompts(
     return Prompts(query, document, text, any(declared.values()), unplaced)
 
 
-def place_pair_prompt(checkpoint: Checkpoint, given: str | None) -> Prompts:
+def place_pair_prompt(checkpoint: Checkpoint, query_prompt: str | None) -> Prompts:
     """Return the prompt that a cross-encoder reads before the first text of a pair, as that of queries.
 
-    It is the given one (by name or as a text), or else the default prompt, as in `predict` of sentence-transformers.
+    It is `query_prompt` (a name or a text), or else the default prompt, as in `predict` of sentence-transformers.
 
     Raises:
         ModelError: what `place_prompts` raises.
     """
     declared, default = declared_prompts(checkpoint)
-    prompt = _resolve_prompt("query", given, declared, checkpoint)
+    prompt = _resolve_prompt("query", query_prompt, declared, checkpoint)
     query = declared.get(default, "") if prompt is None else prompt
     return Prompts(query, declared=any(declared.values()))
 

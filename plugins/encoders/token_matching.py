@@ -23,7 +23,7 @@ from figeval.types import JSON, TextPair
 
 from ..torch_models.batching import free_memory, run_batches
 from ..torch_models.checkpoint import Checkpoint, backend_of, locate, with_declared
-from ..torch_models.loading import ModelSetup, Neural, input_limit, measures, prepare
+from ..torch_models.loading import ModelSetup, Neural, input_limit, measures, prepare, suppress_logging
 from ..torch_models.settings import Configured, Settings, one_of
 from ..torch_models.tokens import tokenize
 from .encoder import load_library_model
@@ -189,7 +189,8 @@ class TokenMatcher(Neural[MatchingSettings, MatchingNetwork], Generic[E]):
         """Return what the library encodes in one batch."""
         model = self.network.model
         encode = model.encode_query if role == "query" else model.encode_document
-        return encode(texts, prompt=prompt, batch_size=len(texts), show_progress_bar=False, **options)
+        with suppress_logging("sentence_transformers"):  # it warns of queries that are cut, which are counted
+            return encode(texts, prompt=prompt, batch_size=len(texts), show_progress_bar=False, **options)
 
     def load(self) -> MatchingNetwork:
         """Load the model by the library's class."""

@@ -97,9 +97,9 @@ def test_late_scores_are_the_library_s(similarity: str | None, colbert: Path, tm
     )
     cut = {index for index, pair in enumerate(PAIRS) if pair.left in queries or pair.right in documents}
     assert scores.truncated == cut, "queries are cut to the length that they are expanded to"
-    whole = open_model(folder, max_length=90)
-    assert whole.score_pairs([TextPair(LINES[0], LINES[1])]).truncated == set()
-    assert whole.describe()["max_query_length"] == 90
+    longer = open_model(folder, max_length=90)
+    assert longer.score_pairs([TextPair(LINES[0], LINES[1])]).truncated == set()
+    assert longer.describe()["max_query_length"] == 90
 
 
 def test_a_model_of_pylate_is_read_with_its_markers(colbert: Path, tmp_path: Path, open_model: Open) -> None:
@@ -171,27 +171,27 @@ def test_an_older_library_is_one_line(colbert: Path, open_model: Open, monkeypat
 TRAP = "open('{marker}', 'w').close()\nclass Module: pass\nclass Trap(Module): pass\n"
 
 
-@pytest.mark.parametrize("how", ["module", "installed", "router", "route", "architecture", "outside"])
+@pytest.mark.parametrize("origin", ["module", "installed", "router", "route", "architecture", "outside"])
 def test_code_that_comes_with_a_checkpoint_is_not_run(
-    how: str, splade: Path, colbert: Path, sentence_folder: Path, tmp_path: Path, open_model: Open
+    origin: str, splade: Path, colbert: Path, sentence_folder: Path, tmp_path: Path, open_model: Open
 ) -> None:
     marker = tmp_path / "ran"
     for folder in (splade, colbert, sentence_folder):
         copy = shutil.copytree(folder, tmp_path / folder.name)
         (copy / "trap.py").write_text(TRAP.format(marker=marker))
         modules = json.loads((copy / "modules.json").read_text())
-        if how in ("module", "installed"):
-            modules[1]["type"] = "trap.Trap" if how == "module" else "subprocess.Popen"
-        elif how == "outside":
+        if origin in ("module", "installed"):
+            modules[1]["type"] = "trap.Trap" if origin == "module" else "subprocess.Popen"
+        elif origin == "outside":
             modules[1]["path"] = "../elsewhere"
-        elif how == "architecture":
+        elif origin == "architecture":
             (copy / "config.json").write_text(
                 json.dumps({"model_type": "trap", "auto_map": {"AutoModel": "trap.Trap", "AutoConfig": "trap.Trap"}})
             )
         else:
             modules[0] |= {"type": "sentence_transformers.base.modules.router.Router", "path": "0_Router"}
             (copy / "0_Router").mkdir()
-            types: Any = {"query_0": "trap.Trap"} if how == "router" else {"query_0": {"type": "trap.Trap"}}
+            types: Any = {"query_0": "trap.Trap"} if origin == "router" else {"query_0": {"type": "trap.Trap"}}
             (copy / "0_Router" / "router_config.json").write_text(json.dumps({"types": types, "structure": {}}))
         (copy / "modules.json").write_text(json.dumps(modules))
         with pytest.raises(ModelError) as caught:
