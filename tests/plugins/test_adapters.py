@@ -252,6 +252,17 @@ def test_the_record_pins_adapter_and_base(simple: Adapted, tmp_path: Path, open_
     assert open_model(simple.adapter).fingerprint() != model.fingerprint()
 
 
+def test_another_state_of_the_base_is_warned_of(simple: Adapted, open_model: Any) -> None:
+    """Adapters that were trained here know the digest of their base."""
+    file = simple.adapter / "adapter_model.safetensors"
+    weights = load_file(file)
+    for digest, warnings in (("sha256:other", 1), (open_model(simple.base).fingerprint(), 0)):
+        save_file(weights, file, {"base": digest})
+        model = open_model(simple.adapter)
+        outputs(model, WRITTEN)
+        assert len(model.describe().get("warnings", ())) == warnings
+
+
 def test_weights_in_a_pickle_are_read_without_running_it(simple: Adapted, tmp_path: Path, open_model: Any) -> None:
     answers = outputs(open_model(simple.adapter), WRITTEN)
     weights = load_file(simple.adapter / "adapter_model.safetensors")
