@@ -33,6 +33,7 @@ STEMS = {  # template → its blocks, and the labels that `option` is
     "isarcasm/sarcastic": (LABEL_BLOCKS, ("sarcastic", "not_sarcastic")),
     "isarcasm/types": (SET_BLOCKS, ("irony", "rhetorical_question", "")),
     "isarcasm/which": (CHOICE, ("Be kind.", "Run.")),
+    "clue/type": (LABEL_BLOCKS, ("simplex", "idiom", "simile", "proverb")),
     "mmfld/figurative": (LABEL_BLOCKS, ("figurative", "literal")),
 }
 NAMES = [(f"{stem}.{wording}en.jinja", stem) for stem in STEMS if "_default" not in stem for wording in WORDINGS] + [
@@ -46,8 +47,10 @@ def render(name: str, block: str, **extra: Any) -> str:
 
 def test_four_wordings_of_each_question() -> None:
     names = {name for name, _ in NAMES if "_default" not in name}
-    template_files = {f"{room}/{file.name}" for room in ("isarcasm", "mmfld") for file in (TEMPLATES / room).iterdir()}
-    assert {name for name in template_files if name.endswith(".jinja")} == names
+    template_files = {
+        f"{room}/{file.name}" for room in ("clue", "isarcasm", "mmfld") for file in (TEMPLATES / room).iterdir()
+    }
+    assert {name for name in template_files if name.endswith(".en.jinja")} == names
 
 
 @pytest.mark.parametrize(("name", "stem"), NAMES)
