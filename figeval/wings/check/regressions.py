@@ -21,6 +21,9 @@ from figeval.wings.comparison.family import ComparisonDesign, RunComparisons, co
 from figeval.wings.comparison.pair import RunComparison
 from figeval.wings.comparison.task_comparison import DISJOINT, TaskComparison, no_value
 
+# Of a score: a smaller difference is taken for rounding, which other batches and processors bring about, and which a
+# paired test would find significant if most examples differ the same way.
+ROUNDING_SHARE = 1e-4
 ONLY_IN_A, ONLY_IN_B = "only in A", "only in B"  # reasons of `RunComparison.left_out`
 
 
@@ -142,7 +145,8 @@ def _check_difference(task: TaskComparison, metric: str, margin: float | None, s
     if margin is None:
         if task.p_adjusted is None:
             return replace(condition, reason=test.note or "there is no test")
-        passed = sign * test.difference >= 0 or task.p_adjusted >= ALPHA
+        is_rounding = abs(test.difference) <= ROUNDING_SHARE * abs(test.value_b or 0.0)
+        passed = sign * test.difference >= 0 or is_rounding or task.p_adjusted >= ALPHA
         return replace(condition, passed=passed, reason=remark if passed else "significantly worse")
     worst = test.low if sign > 0 else test.high
     if worst is not None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval.testing.fakes import FakePairScorer
+from figeval.testing.fakes import FakeLanguageModel, FakePairScorer
 from tests.cli.conftest import Cli
 from tests.finished_runs import finished, over_seeds
 
@@ -134,3 +134,16 @@ def test_a_lower_bound_for_an_error_is_refused(cli: Cli, tmp_path: Path) -> None
     content["tasks"][0]["scores"][0].update(value=None)
     file.write_text(json.dumps(content), encoding="utf-8")
     assert cli("check", folder, "--max", "mini_fables.acc=1").code == 1, "an unknown number meets no condition"
+
+
+@pytest.mark.parametrize(("change", "code"), [(1e-6, 0), (1e-2, 1)])
+def test_rounding_is_no_regression(change: float, code: int, cli: Cli, tmp_path: Path) -> None:
+    """A model whose surprisals differ in the last digits, all in the same direction."""
+    fields = "data: {test: 'jsonl:x.jsonl'}, fields: {id: row.id, text: row.id}"
+    text = f"{{name: texts, description: x, type: surprisal, {fields}}}"
+    (tmp_path / "x.task.yaml").write_text(text, encoding="utf-8")
+    (tmp_path / "x.jsonl").write_text("".join(f'{{"id": "word{n} {n}"}}\n' for n in range(100)), encoding="utf-8")
+    for name, scale in (("old", 1.0), ("new", 1 + change)):
+        model = FakeLanguageModel(function=lambda _context, word, scale=scale: -scale * len(word))
+        figeval.run("texts", model, name=name, include_path=tmp_path, output_path=tmp_path / name)
+    assert cli("check", tmp_path / "new", "--not_worse_than", tmp_path / "old").code == code
