@@ -13,6 +13,7 @@ from typing import Any
 _PUBLIC = {
     "figeval.wings.annotation.api": "AnnotationItems JudgedItems export_items import_judgements judge_items",
     "figeval.wings.annotation.tables": "AnnotationResults",
+    "figeval.wings.check.api": "Gate check",
     "figeval.wings.checklist.api": "Checklist checklist",
     "figeval.wings.comparison.api": "Comparison compare",
     "figeval.wings.contamination.api": "Contamination contamination",

@@ -14,6 +14,10 @@ from figeval.wings.annotation.api import (
 from figeval.wings.annotation.tables import (
     AnnotationResults as AnnotationResults,
 )
+from figeval.wings.check.api import (
+    Gate as Gate,
+    check as check,
+)
 from figeval.wings.checklist.api import (
     Checklist as Checklist,
     checklist as checklist,

@@ -65,7 +65,7 @@ def check(  # noqa: PLR0913 - a gate has many conditions
 
     Example:
         ```python
-        assert check("results/runs/minilm", min={"epic_mcq.acc": 0.3}).passed
+        assert figeval.check("results/runs/minilm", min={"epic_mcq.acc": 0.3}).passed
         ```
     """
     options: dict[BoundKind, Bounds] = {
