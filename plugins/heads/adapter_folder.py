@@ -46,11 +46,11 @@ def save_adapter(model: PreTrainedModel, weights: Mapping[str, Tensor], base: Ch
 
     if base.base is not None:
         raise TrainError(f"{base.model!r} is an adapter itself; leave --lora_unmerged out, or train from its base")
-    whole = _whole_weights(model, weights, base)
+    full_names = _whole_weights(model, weights, base)
     tensors = {
-        WRAPPED + _plain_name(name, adapted=name not in whole): tensor.clone().contiguous()
+        WRAPPED + _plain_name(name, adapted=name not in full_names): tensor.clone().contiguous()
         for name, tensor in weights.items()
-        if LORA in name or name in whole
+        if LORA in name or name in full_names
     }
     save_file(tensors, folder / ADAPTER_WEIGHTS[0], {"format": "pt", BASE_DIGEST: base.fingerprint()})
     config = copy.deepcopy(model.config)

@@ -115,9 +115,9 @@ def check_weights_file(folder: Path, model: str) -> None:
     names = [path.name for path in weight_files(folder)]
     if not set(ADAPTER_WEIGHTS) & set(names):
         raise ModelError(f"{model!r} has an {ADAPTER_CONFIG} but no {ADAPTER_WEIGHTS[0]}; save the adapter again")
-    if whole := [name for name in names if any(fnmatch(name, pattern) for pattern in WHOLE_WEIGHTS)]:
+    if weight_names := [name for name in names if any(fnmatch(name, pattern) for pattern in WHOLE_WEIGHTS)]:
         raise ModelError(
-            f"{model!r} has both an adapter and a whole model ({whole[0]}); keep one of them in a folder of its own"
+            f"{model!r} has both an adapter and a model ({weight_names[0]}); keep one in a folder of its own"
         )
 
 

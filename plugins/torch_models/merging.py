@@ -145,18 +145,18 @@ def _merge(model: PreTrainedModel, weights: dict[str, Tensor], adapter: JSON) ->
     prefix = PEFT_TYPE_TO_PREFIX_MAPPING[config.peft_type]
     host = _host_of(model, [name for name in weights if f".{prefix}" in name], prefix)
     weights = {name: weight for name, weight in weights.items() if host.has_part(name)}
-    whole = {name for name in weights if f".{prefix}" not in name}
-    _resize_embeddings(model, {host.name_in_model(name): len(weights[name]) for name in whole})
+    full_names = {name for name in weights if f".{prefix}" not in name}
+    _resize_embeddings(model, {host.name_in_model(name): len(weights[name]) for name in full_names})
     _copy_changed(host.module, weights)
     targets = dict(host.module.named_parameters())
     values = {name: _as_target(weight, targets.get(name), model) for name, weight in weights.items()}
-    config.modules_to_save = _modules_of(whole, config.modules_to_save or ())
+    config.modules_to_save = _modules_of(full_names, config.modules_to_save or ())
     tuner = PEFT_TYPE_TO_TUNER_MAPPING[config.peft_type](host.module, config, ADAPTER_NAME, low_cpu_mem_usage=True)
     result = set_peft_model_state_dict(host.module, values, ADAPTER_NAME, low_cpu_mem_usage=True)
     _check_names(result.missing_keys, result.unexpected_keys, prefix)
     tuner.merge_and_unload(safe_merge=True)
     model.eval()
-    return frozenset(host.name_in_model(name).replace(".base_layer.", ".") for name in whole)
+    return frozenset(host.name_in_model(name).replace(".base_layer.", ".") for name in full_names)
 
 
 def _config_of(adapter: JSON) -> PeftConfig:

@@ -21,7 +21,7 @@ from tests.plugins.tiny import Workshop, change_config
 peft = pytest.importorskip("peft", reason="needs peft: pip install 'figeval[lora]'")
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")  # of peft
-WRITTEN = [Continuation("A stitch", " in time"), Continuation("He", " kicked the bucket")]
+RESTS = [Continuation("A stitch", " in time"), Continuation("He", " kicked the bucket")]
 TEXTS = [Text("A stitch in time"), Text("Empty vessels")]
 CLOZES = [Cloze("a ", " b", ("c", "in"))]
 PAIRS = [TextPair("A stitch", "in time"), TextPair("He", "kicked the bucket")]
@@ -82,7 +82,7 @@ def alike(numbers: list[float]) -> Any:
     return pytest.approx(numbers, rel=1e-5)
 
 
-ALL = {"target_modules": "all-linear"}
+LINEAR = {"target_modules": "all-linear"}
 CAUSAL: list[Any] = [
     lora("CAUSAL_LM"),
     lora(
@@ -92,23 +92,23 @@ CAUSAL: list[Any] = [
         rank_pattern={"layers.0.self_attn.q_proj": 5},
         alpha_pattern={"v_proj": 2},
     ),
-    lora("CAUSAL_LM", use_dora=True, **ALL),
+    lora("CAUSAL_LM", use_dora=True, **LINEAR),
     lora("CAUSAL_LM", modules_to_save=["lm_head", "embed_tokens"]),
     lora("CAUSAL_LM", trainable_token_indices=[3, 5]),
     lora("CAUSAL_LM", target_modules=r"model\.layers\.1\..*_proj"),
     lora(None, target_modules=["k_proj"], layers_to_transform=[1]),
     peft.IA3Config(task_type="CAUSAL_LM"),
-    peft.LoHaConfig(r=2, task_type="CAUSAL_LM", **ALL),
-    peft.LoKrConfig(r=2, task_type="CAUSAL_LM", **ALL),
+    peft.LoHaConfig(r=2, task_type="CAUSAL_LM", **LINEAR),
+    peft.LoKrConfig(r=2, task_type="CAUSAL_LM", **LINEAR),
     peft.AdaLoraConfig(total_step=10, task_type="CAUSAL_LM"),
-    peft.OFTConfig(oft_block_size=4, task_type="CAUSAL_LM", **ALL),
-    peft.HRAConfig(r=2, task_type="CAUSAL_LM", **ALL),
+    peft.OFTConfig(oft_block_size=4, task_type="CAUSAL_LM", **LINEAR),
+    peft.HRAConfig(r=2, task_type="CAUSAL_LM", **LINEAR),
     peft.LNTuningConfig(task_type="CAUSAL_LM"),
 ]
 
 
 @pytest.fixture
-def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def load_calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the names of the folders from which transformers loads weights, as it does."""
     from transformers import PreTrainedModel
 
@@ -125,30 +125,30 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.slow
 def test_adapters_side_by_side_answer_as_if_merged_by_peft(
-    workshop: Workshop, tmp_path: Path, open_model: Any, loaded: list[str]
+    workshop: Workshop, tmp_path: Path, open_model: Any, load_calls: list[str]
 ) -> None:
     """The base is loaded once for all of them, and none depends on the ones before."""
     base = workshop("llama", "ForCausalLM")
     pairs = [adapt(base, tmp_path / str(n), "AutoModelForCausalLM", config) for n, config in enumerate(CAUSAL)]
-    loaded.clear()
+    load_calls.clear()
     models = [open_model(pair.adapter) for pair in pairs]
-    answers = [outputs(model, WRITTEN) for model in models]
-    assert len(loaded) == 1
+    answers = [outputs(model, RESTS) for model in models]
+    assert len(load_calls) == 1
     assert len({str(answer) for answer in answers}) == len(pairs)
-    assert [outputs(model, WRITTEN) for model in models] == answers
+    assert [outputs(model, RESTS) for model in models] == answers
     for model, pair in zip(models, pairs, strict=True):
         weights = model.network.model.state_dict()
         assert all(weights[name].equal(weight) for name, weight in load_file(pair.merged / "model.safetensors").items())
-    assert answers[0] == outputs(open_model(pairs[0].merged), WRITTEN)
+    assert answers[0] == outputs(open_model(pairs[0].merged), RESTS)
 
 
 ONE = {"num_labels": 1}
 HEADED: list[tuple[str, str, str, str, Any, Sequence[Any], dict[str, Any]]] = [
-    ("t5", "ForConditionalGeneration", "AutoModelForSeq2SeqLM", "seq2seq", lora("SEQ_2_SEQ_LM"), WRITTEN, {}),
-    ("gpt2", "LMHeadModel", "AutoModelForCausalLM", "causal", lora("CAUSAL_LM", fan_in_fan_out=True), WRITTEN, {}),
+    ("t5", "ForConditionalGeneration", "AutoModelForSeq2SeqLM", "seq2seq", lora("SEQ_2_SEQ_LM"), RESTS, {}),
+    ("gpt2", "LMHeadModel", "AutoModelForCausalLM", "causal", lora("CAUSAL_LM", fan_in_fan_out=True), RESTS, {}),
     ("bert", "Model", "AutoModel", "encoder", lora("FEATURE_EXTRACTION"), TEXTS, {"pooling": "mean"}),
     ("roberta", "ForMaskedLM", "AutoModel", "encoder", lora("FEATURE_EXTRACTION"), TEXTS, {"pooling": "cls"}),
-    ("roberta", "ForMaskedLM", "AutoModelForMaskedLM", "masked", lora(None, **ALL), CLOZES, {}),
+    ("roberta", "ForMaskedLM", "AutoModelForMaskedLM", "masked", lora(None, **LINEAR), CLOZES, {}),
     ("bert", "Model", "AutoModelForSequenceClassification", "pairs", lora("SEQ_CLS"), PAIRS, ONE),
     ("llama", "ForCausalLM", "AutoModelForSequenceClassification", "pairs", lora("SEQ_CLS"), PAIRS, ONE),
 ]  # fmt: skip
@@ -183,12 +183,12 @@ def test_an_adapter_of_one_head_serves_the_body_and_the_reverse(
     kind: str, head: str, workshop: Workshop, tmp_path: Path, open_model: Any
 ) -> None:
     base, word_model = workshop(kind, head), "AutoModelForMaskedLM" if kind == "bert" else "AutoModelForCausalLM"
-    whole = adapt(base, tmp_path / "whole", word_model, lora(None if kind == "bert" else "CAUSAL_LM"))
-    encoders = [open_model("encoder", folder, pooling="mean") for folder in (whole.adapter, whole.merged)]
+    headed = adapt(base, tmp_path / "whole", word_model, lora(None if kind == "bert" else "CAUSAL_LM"))
+    encoders = [open_model("encoder", folder, pooling="mean") for folder in (headed.adapter, headed.merged)]
     assert outputs(encoders[0], TEXTS) == outputs(encoders[1], TEXTS)
     body = adapt(base, tmp_path / "body", "AutoModel", lora(None))
-    shutil.copy(whole.adapter / "adapter_config.json", body.adapter)
-    reverse, requests = ("masked", CLOZES) if kind == "bert" else ("causal", WRITTEN)
+    shutil.copy(headed.adapter / "adapter_config.json", body.adapter)
+    reverse, requests = ("masked", CLOZES) if kind == "bert" else ("causal", RESTS)
     parent = "bert" if kind == "bert" else "model"
     weights = load_file(body.adapter / "adapter_model.safetensors")
     weights = {name.replace("model.model.", f"model.model.{parent}.", 1): weight for name, weight in weights.items()}
@@ -202,9 +202,9 @@ def test_an_adapter_of_a_sentence_encoder(sentence_folder: Path, tmp_path: Path,
 
     config = lora("FEATURE_EXTRACTION", target_modules=["q", "v"])
     pair = adapt(sentence_folder, tmp_path, "AutoModel", config)
-    whole = SentenceTransformer(str(sentence_folder), device="cpu")
-    whole[0].auto_model.load_state_dict(load_file(pair.merged / "model.safetensors"))
-    whole.save_pretrained(str(tmp_path / "sentence"), create_model_card=False)
+    encoder = SentenceTransformer(str(sentence_folder), device="cpu")
+    encoder[0].auto_model.load_state_dict(load_file(pair.merged / "model.safetensors"))
+    encoder.save_pretrained(str(tmp_path / "sentence"), create_model_card=False)
     answers = outputs(open_model(pair.adapter), TEXTS)
     assert answers == outputs(open_model(tmp_path / "sentence"), TEXTS)
     assert answers != outputs(open_model(sentence_folder), TEXTS)
@@ -223,13 +223,13 @@ def test_tokens_that_the_adapter_added(workshop: Workshop, tmp_path: Path, open_
     pair = adapt(base, tmp_path, "AutoModelForCausalLM", lora("CAUSAL_LM"), rows=len(tokenizer))
     for folder in (pair.adapter, pair.merged):
         tokenizer.save_pretrained(folder)
-    answers = outputs(open_model(pair.adapter), WRITTEN)
-    assert answers == outputs(open_model(pair.merged), WRITTEN)
+    answers = outputs(open_model(pair.adapter), RESTS)
+    assert answers == outputs(open_model(pair.merged), RESTS)
     other = adapt(base, tmp_path / "other", "AutoModelForCausalLM", lora("CAUSAL_LM"))
-    assert outputs(open_model(other.adapter), WRITTEN) == outputs(open_model(other.merged), WRITTEN)
+    assert outputs(open_model(other.adapter), RESTS) == outputs(open_model(other.merged), RESTS)
     tokenizer.save_pretrained(other.adapter)
     with pytest.raises(ModelError, match="tokens"):
-        outputs(open_model(other.adapter), WRITTEN)
+        outputs(open_model(other.adapter), RESTS)
 
 
 @pytest.fixture
@@ -259,16 +259,16 @@ def test_another_state_of_the_base_is_warned_of(simple: Adapted, open_model: Any
     for digest, warnings in (("sha256:other", 1), (open_model(simple.base).fingerprint(), 0)):
         save_file(weights, file, {"base": digest})
         model = open_model(simple.adapter)
-        outputs(model, WRITTEN)
+        outputs(model, RESTS)
         assert len(model.describe().get("warnings", ())) == warnings
 
 
 def test_weights_in_a_pickle_are_read_without_running_it(simple: Adapted, tmp_path: Path, open_model: Any) -> None:
-    answers = outputs(open_model(simple.adapter), WRITTEN)
+    answers = outputs(open_model(simple.adapter), RESTS)
     weights = load_file(simple.adapter / "adapter_model.safetensors")
     (simple.adapter / "adapter_model.safetensors").unlink()
     torch.save(weights, simple.adapter / "adapter_model.bin")
-    assert outputs(open_model(simple.adapter), WRITTEN) == answers
+    assert outputs(open_model(simple.adapter), RESTS) == answers
 
     class Attack:
         def __reduce__(self) -> Any:
@@ -276,7 +276,7 @@ def test_weights_in_a_pickle_are_read_without_running_it(simple: Adapted, tmp_pa
 
     torch.save({**weights, "attack": Attack()}, simple.adapter / "adapter_model.bin")
     with pytest.raises(ModelError):
-        outputs(open_model(simple.adapter), WRITTEN)
+        outputs(open_model(simple.adapter), RESTS)
     assert not (tmp_path / "run").exists()
 
 
@@ -331,7 +331,7 @@ def test_what_cannot_be_merged_is_one_line(name: str, simple: Adapted, open_mode
     damage, words = DAMAGE[name]
     damage(simple)
     with pytest.raises(ModelError, match=words) as caught:
-        outputs(open_model("causal", simple.adapter), WRITTEN)
+        outputs(open_model("causal", simple.adapter), RESTS)
     assert "\n" not in str(caught.value) and "\x1b" not in str(caught.value) and "\u202e" not in str(caught.value)
 
 
@@ -350,5 +350,5 @@ def test_code_beside_an_adapter_is_never_run(simple: Adapted, tmp_path: Path, op
     config["auto_map"] = {"AutoModelForCausalLM": "modeling.Model", "AutoConfig": "modeling.Config"}
     (simple.adapter / "config.json").write_text(json.dumps(config))
     (simple.adapter / "modeling.py").write_text(f"open({str(tmp_path / 'run')!r}, 'w')")
-    outputs(open_model(simple.adapter, trust_remote_code=True), WRITTEN)
+    outputs(open_model(simple.adapter, trust_remote_code=True), RESTS)
     assert not (tmp_path / "run").exists()

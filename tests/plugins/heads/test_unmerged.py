@@ -45,11 +45,13 @@ def test_an_adapter_answers_as_the_whole_model(task_type: str, name: str, task: 
         "max_steps": 3,
         "select_on": "none",
     }
-    whole = ground.train(**common)
+    merged_training = ground.train(**common)
     alone = ground.train(**common, lora_unmerged=True, output=tmp_path / "adapter")
     assert not (alone.path / "model.safetensors").exists()
-    assert (alone.path / "adapter_model.safetensors").stat().st_size < (whole.path / "model.safetensors").stat().st_size
-    assert rows_of(alone) == rows_of(whole)
+    assert (alone.path / "adapter_model.safetensors").stat().st_size < (
+        merged_training.path / "model.safetensors"
+    ).stat().st_size
+    assert rows_of(alone) == rows_of(merged_training)
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # of peft
@@ -65,11 +67,11 @@ def test_peft_reads_what_was_trained(
 
     base = workshop(kind, architecture, **SPREAD.get(kind, {}))
     options = {"head": name, "lora": 3, "lr": 0.1, "warmup": 0.0, "dropout": 0.0}
-    whole = train_model(tell(tmp_path), base, **options)
+    merged_training = train_model(tell(tmp_path), base, **options)
     alone = train_model(tmp_path, base, **options, lora_unmerged=True, output=tmp_path / "adapter")
     auto = transformers.AutoModelForSeq2SeqLM if kind == "t5" else transformers.AutoModelForCausalLM
     merged = PeftModel.from_pretrained(auto.from_pretrained(base), alone.path).merge_and_unload().state_dict()
-    weights = load_file(whole.path / "model.safetensors")
+    weights = load_file(merged_training.path / "model.safetensors")
     assert all(merged[name].equal(weight) for name, weight in weights.items())
 
 
