@@ -7,18 +7,18 @@ and the program's own objects unchanged. The keyword arguments are the flags of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
 from figeval import plugins
-from figeval.config import Folders, RunConfig, RunOptions
+from figeval.api.arguments import as_list, given_options, names_in
+from figeval.config import RunConfig, RunOptions
 from figeval.errors import OptionError, RecordError
 from figeval.io import frontend
-from figeval.io.settings import parse_settings
 from figeval.io.text import near, one_line
 from figeval.io.validation import checked_arguments, reword_message
 from figeval.models.capabilities import KNOWN_CAPABILITIES, capabilities
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from figeval.io.observer import Observer
 
 Task: TypeAlias = str | TaskSpec | SuiteSpec
-SETTINGS = {"model_args", "head_args"}  # `a=1,b=x` is the same as {"a": 1, "b": "x"}
-NAMES = ("by", "prompts", "metrics", "evaluate", "lora_targets", "trackers")  # `a,b` is the same as ("a", "b")
 
 
 @checked_arguments
@@ -371,39 +369,6 @@ def run_config(tasks: tuple[str, ...], model: str, options: RunOptions) -> RunCo
     return config
 
 
-def given_options(function: str, options: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return the options with single names and folders as tuples, and settings that are texts as mappings.
-
-    Raises:
-        TypeError: there is no such option.
-        OptionError: settings have another form.
-    """
-    for name in options:
-        if name not in names:
-            raise TypeError(f"{function}() has no option {name!r}{near(name, names)}")
-    arguments = dict(options)
-    for name in NAMES:
-        if isinstance(value := arguments.get(name), str):
-            arguments[name] = names_in(value)
-    for name in SETTINGS & arguments.keys():
-        arguments[name] = settings_in(name, arguments[name])
-    if isinstance(folder := arguments.get("include_path"), str | Path):
-        arguments["include_path"] = (folder,)
-    return arguments
-
-
-def settings_in(name: str, settings: Any) -> Any:
-    """Return the settings in `a=1,b=x` or in a JSON object; None is no setting, and all else is returned as it is.
-
-    Raises:
-        OptionError: the text has another form.
-    """
-    try:
-        return parse_settings(settings or "") if isinstance(settings, str | None) else settings
-    except ValueError as error:
-        raise OptionError(f"{name}: {error}") from error
-
-
 def run_paths(runs: Runs) -> tuple[Path, ...]:
     """Return the folder of one run or several, which may be given as such. Raises `OptionError` for anything else."""
     return tuple(run.path if isinstance(run, Run) else Path(run) for run in several_runs(runs))
@@ -412,38 +377,6 @@ def run_paths(runs: Runs) -> tuple[Path, ...]:
 def several_runs(runs: Runs) -> list[Run | str | Path]:
     """Return one run or several, or their folders, as a list. Raises `OptionError` for anything else."""
     return as_list(runs, Run | str | Path, "runs", "runs, or their folders")
-
-
-def paths_in(folders: Folders, name: str = "include_path") -> tuple[Path, ...]:
-    """Return one path or several of the argument `name`. Raises `OptionError` for anything else."""
-    return tuple(map(Path, as_list(folders, str | Path, name, "a path, or a list of paths")))
-
-
-def as_list(argument: Any, kind: Any, name: str, expected: str) -> list[Any]:
-    """Return one value or several of a kind as a list.
-
-    Args:
-        argument: the argument.
-        kind: class of a value, or a union of classes.
-        name: name of the argument, for errors.
-        expected: what to give, in words.
-
-    Raises:
-        OptionError: it is neither a value nor several.
-    """
-    if isinstance(argument, kind):
-        return [argument]
-    if not isinstance(argument, Iterable) or isinstance(argument, str | bytes):
-        raise OptionError(f"{name} is {a_type(argument)}; give {expected}")
-    values = list(argument)
-    if unexpected := [value for value in values if not isinstance(value, kind)]:
-        raise OptionError(f"{name} has {a_type(unexpected[0])}; give {expected}")
-    return values
-
-
-def names_in(text: str) -> tuple[str, ...]:
-    """Return the names in `a,b c`."""
-    return tuple(text.replace(",", " ").split())
 
 
 def task_names(tasks: Task | Sequence[Task]) -> tuple[tuple[str, ...], tuple[TaskSpec | SuiteSpec, ...]]:

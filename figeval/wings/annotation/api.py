@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, get_args
 
 from figeval import JSON, Column, Harness, OptionError, Result, Table, TaskSpec
-from figeval.api.runs import Runs, Task, as_list, given_options, long_work, model_name, paths_in, run_paths, task_names
+from figeval.api.arguments import as_list, given_options, paths_in
+from figeval.api.runs import Runs, Task, long_work, model_name, run_paths, task_names
 from figeval.config import Folders, Settings
 from figeval.io import frontend
 from figeval.io.text import near, pluralize

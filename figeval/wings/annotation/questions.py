@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from figeval import Harness, OptionError, TaskSpec
-from figeval.api.runs import as_list
+from figeval.api.arguments import as_list
 from figeval.io.files import is_file, read_text
 from figeval.io.text import clean, near
 from figeval.io.validation import first_problem

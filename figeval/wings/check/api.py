@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from figeval import JSON, Column, OptionError, RecordError, Result, Run, RunRecord, Table
-from figeval.api.runs import names_in
+from figeval.api.arguments import names_in
 from figeval.config import Names
 from figeval.io.text import pluralize
 from figeval.io.validation import checked_arguments

@@ -14,7 +14,8 @@ from html import escape
 from typing import Any
 
 from figeval import Column, Harness, OptionError, Result, Table
-from figeval.api.runs import Runs, paths_in, run_paths
+from figeval.api.arguments import paths_in
+from figeval.api.runs import Runs, run_paths
 from figeval.config import Folders
 from figeval.io import frontend
 from figeval.io.text import near, one_line

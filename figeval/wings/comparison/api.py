@@ -8,7 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from figeval import JSON, Column, Grid, Harness, OptionError, Result, Table
-from figeval.api.runs import Runs, names_in, run_paths
+from figeval.api.arguments import names_in
+from figeval.api.runs import Runs, run_paths
 from figeval.config import Names
 from figeval.io.validation import checked_arguments
 from figeval.metrics.differences import ALPHA, PairedTest

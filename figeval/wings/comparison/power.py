@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from figeval import JSON, Column, Harness, OptionError, Result, Table
-from figeval.api.runs import Task, paths_in, task_names
+from figeval.api.arguments import paths_in
+from figeval.api.runs import Task, task_names
 from figeval.config import Folders
 from figeval.io import frontend
 from figeval.io.validation import checked_arguments

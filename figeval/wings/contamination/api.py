@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from figeval import JSON, Column, Grid, Harness, OptionError, Result, Table
-from figeval.api.runs import Task, given_options, long_work, model_name, names_in, task_names
+from figeval.api.arguments import given_options, names_in
+from figeval.api.runs import Task, long_work, model_name, task_names
 from figeval.config import Folders, Names, Settings
 from figeval.io.text import near
 from figeval.io.validation import checked_arguments

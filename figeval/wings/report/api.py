@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from figeval import Harness, OptionError, RecordError, RunRecord, check_output
-from figeval.api.runs import Runs, names_in, paths_in, run_paths
+from figeval.api.arguments import names_in, paths_in
+from figeval.api.runs import Runs, run_paths
 from figeval.config import Folders, Names
 from figeval.io import frontend
 from figeval.io.files import cure, digest_of_file, replace_text

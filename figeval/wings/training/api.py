@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from figeval import JSON, FigevalError, Observer, PluginManager, Result, Run, Table, TrainError, open_display, run
-from figeval.api.runs import Task, given_options
+from figeval.api.arguments import given_options
+from figeval.api.runs import Task
 from figeval.config import Folders, Names, RunOptions, Settings
 from figeval.io import frontend
 from figeval.io.validation import checked_arguments

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from figeval import Column, Harness, Result, Run, Table
-from figeval.api.runs import paths_in
+from figeval.api.arguments import paths_in
 from figeval.config import Folders
 from figeval.io import frontend
 from figeval.io.text import clean, one_line, pluralize
