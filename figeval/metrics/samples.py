@@ -39,7 +39,7 @@ def sample_metrics(metrics: Sequence[str], k: int, *, writes_texts: bool) -> tup
     right = (
         () if not set(ACCURACIES) & set(metrics) else (f"maj@{k}", *(f"pass@{j}" for j in sorted({max(2, k // 2), k})))
     )
-    return (*right, "agreement", "entropy")
+    return (*right, "self_agreement", "entropy")
 
 
 def share_right(answer: Row) -> float | None:
@@ -113,10 +113,10 @@ def _sum_of_products(values: Sequence[float], k: int) -> float:
     return sums[k]
 
 
-# ---- agreement -------------------------------------------------------------------------------------------------------
+# ---- self-agreement --------------------------------------------------------------------------------------------------
 
 
-def agreement(_example: Example, row: Row) -> float | None:
+def self_agreement(_example: Example, row: Row) -> float | None:
     """Return the share of pairs of samples with the same answer, i.e. the unbiased probability that two agree."""
     counts = Counter(map(vote_of, readable(row)))
     n = counts.total()
@@ -139,7 +139,7 @@ def self_similarity(example: Any, row: Row) -> float | None:
 METRICS = (
     metric("maj@k", majority_at),
     metric("pass@k", pass_at),
-    metric("agreement", of_samples(agreement, absent=TOO_FEW)),
+    metric("self_agreement", of_samples(self_agreement, absent=TOO_FEW)),
     metric("entropy", of_samples(entropy, absent=TOO_FEW, bounds=(0.0, math.inf)), lower_is_better=True),
     metric("self_rouge_l", of_samples(self_similarity, absent=TOO_FEW)),
 )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 
 from figeval.data import DataContext, Row
 from figeval.data.row_files import read_rows
@@ -124,12 +124,12 @@ def option_numbers() -> dict[int, tuple[int, ...]]:
     for circle in CIRCLES:
         for index in range(len(circle)):
             number, *wrong = (circle[(index + step) % len(circle)] for step in STEPS)
-            wrong.sort(key=lambda option, number=number: _draw(f"{number} {option}"))
+            wrong.sort(key=partial(_draw, number))
             gold = len(by_unit) % len(STEPS)
             by_unit[number] = (*wrong[:gold], number, *wrong[gold:])
     return by_unit
 
 
-def _draw(text: str) -> bytes:
+def _draw(number: int, option: int) -> bytes:
     """Return bytes that have nothing to do with the data."""
-    return hashlib.sha256(f"clue {text}".encode()).digest()
+    return hashlib.sha256(f"clue {number} {option}".encode()).digest()
