@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
@@ -15,7 +16,9 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from figeval.cli.schema import schema_text
+from figeval.cli.shared import own_data
 from figeval.errors import PluginError, TaskError
+from figeval.io.text import clean
 
 if TYPE_CHECKING:
     from figeval.task_types.base import TaskType
@@ -42,14 +45,42 @@ def new() -> None:
 
 @new.command()
 @click.argument("name")
-@click.option("--type", "kind", default="choice", show_default=True, help="Task type; see `figeval ls types`.")
+@click.option("--type", "kind", help="Task type; see `figeval ls types`. By default choice, or what --from recognises.")
+@click.option(
+    "--from",
+    "source",
+    metavar="FILE",
+    help="Rows to make the task of: a file, or an address such as hub:OWNER/NAME or parquet:FILE.",
+)
+@click.option(
+    "--columns",
+    default="",
+    metavar="FIELD=NAME,...",
+    help="With --from: columns of fields, if they are not recognised, as in text=tweet,label=sarcastic; several as in "
+    "options=A+B+C.",
+)
 @directory
-def task(name: str, kind: str, directory: Path | None) -> None:
-    """Create a task: a task file, three rows, a prompt, a README and a test."""
+@own_data
+def task(name: str, kind: str | None, source: str | None, columns: str, directory: Path | None) -> None:
+    """Create a task: a task file, three rows, a prompt, a README and a test.
+
+    With --from, the task file alone, for rows that exist. The task type, labels and splits are recognised from the
+    columns, and all rows are checked. A data set of the hub with an `eval.yaml` gives the tasks that this file lists.
+
+    \b
+    figeval new task proverbs
+    figeval new task sarcasm --from tweets.csv
+    figeval new task figs --from hub:OWNER/NAME#test
+    """
     root = directory or Path(name)
     refuse_bad_name(name)
     refuse_taken_task(name)
-    task_type = task_type_of(kind)
+    if source is not None:
+        write_drafts(name, source, kind or "", columns, root)
+        return
+    if columns:
+        raise click.UsageError("--columns needs --from, the rows whose columns it names")
+    task_type = task_type_of(kind or "choice")
     schema = root / SCHEMA
     texts = naming_schema(drafts(scaffold_of(task_type), root, name), schema)
     task_file = next((path for path in texts if path.name.endswith(TASK_FILE)), None)
@@ -93,6 +124,40 @@ def plugin(name: str, kind: str | None, directory: Path | None) -> None:
     click.echo(f"next: pip install -e {root}")
     click.echo(f"      figeval validate {task_name}")
     click.echo(f"      figeval run --tasks {task_name} --model {name}")
+
+
+def write_drafts(name: str, source: str, kind: str, columns: str, root: Path) -> None:
+    """Write the task files that the rows at `source` are recognised as, and copy the rows beside them."""
+    from figeval.cli.drafting.from_data import draft_tasks
+    from figeval.io.frontend import warn
+
+    tasks = draft_tasks(name, source, kind, columns, warn)
+    schema = root / SCHEMA
+    texts = naming_schema({root / f"{task.name}{TASK_FILE}": task.text for task in tasks}, schema)
+    for task in tasks:
+        refuse_taken_task(task.name)
+    data = {root / file.name: file for task in tasks for file in task.files if file.parent.resolve() != root.resolve()}
+    for copy in data:
+        refuse_existing(copy)
+    write(texts, {schema: schema_text("task") + "\n"})
+    for copy, file in data.items():
+        copy_rows(file, copy)
+    for task in tasks:
+        for fact in task.facts:
+            click.echo(f"{task.name}: {clean(fact)}")
+    click.echo(f"next: figeval validate {' '.join(str(path) for path in texts)}")
+
+
+def copy_rows(file: Path, copy: Path) -> None:
+    """Copy a file or folder with rows. Raises `TaskError` if it cannot be written."""
+    try:
+        if file.is_dir():
+            shutil.copytree(file, copy)
+        else:
+            shutil.copyfile(file, copy)
+    except OSError as error:
+        raise TaskError(f"cannot write {copy} ({error.strerror or error}); choose another --directory") from error
+    click.echo(copy)
 
 
 def asked_type(default: str) -> str:
@@ -195,11 +260,16 @@ def naming_schema(texts: Mapping[Path, str], schema: Path) -> dict[Path, str]:
     return {path: add_schema(path, text) if path.name.endswith(TASK_FILE) else text for path, text in texts.items()}
 
 
+def refuse_existing(path: Path) -> None:
+    """Raise `TaskError` for a file that exists, before anything is written."""
+    if path.exists():
+        raise TaskError(f"{path} exists already and nothing was written; remove it or choose another --directory")
+
+
 def write(texts: Mapping[Path, str], generated: Mapping[Path, str]) -> None:
     """Write all files, or none if one of `texts` exists; generated files are replaced. Raises `TaskError`."""
     for path in texts:
-        if path.exists():
-            raise TaskError(f"{path} exists already and nothing was written; remove it or choose another --directory")
+        refuse_existing(path)
     try:
         for path, text in {**texts, **generated}.items():
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -192,7 +192,7 @@ class RowFile:
         Raises:
             DataError: the file cannot be read, or a row does not have its format.
         """
-        is_table = self._address()[0] in STRINGS
+        is_table = self.address()[0] in STRINGS
         for number, (location, row) in enumerate(self.numbered(), 1):
             if is_table and any("\0" in value for value in row.values()):
                 raise DataError(f"{location}: a zero byte, which no text has; remove it")
@@ -200,7 +200,7 @@ class RowFile:
 
     def numbered(self) -> Iterator[tuple[str, Row]]:
         """Yield (place, row as the file has it) of every row. Raises `DataError` as `rows` does."""
-        file_format, path = self._address()
+        file_format, path = self.address()
         if file_format == HUB:
             from figeval.data.hub import numbered_hub
 
@@ -216,8 +216,8 @@ class RowFile:
             digest.update(json.dumps(row, sort_keys=True).encode())
         return digest.hexdigest()
 
-    def _address(self) -> tuple[str, str]:
-        """Return the format and the path of the rows."""
+    def address(self) -> tuple[str, str]:
+        """Return the format and the path of the rows, the parts of an address in a task file."""
         path = str(self.path)
         if is_file(self.path):
             return self._format(), path

@@ -7,9 +7,12 @@ from figeval import CommandLine, ExporterRegistrar, ListingRegistrar, hookimpl
 
 @hookimpl
 def register_commands(cli: CommandLine) -> None:
-    """Register the command."""
+    """Register the commands."""
     cli.add_lazy_command(
         "export", "figeval.wings.exporters.command:export", "Export runs as tables, or for other tools."
+    )
+    cli.add_lazy_command(
+        "package", "figeval.wings.exporters.package_command:package", "Write tasks as a data set for the hub."
     )
 
 

@@ -1,0 +1,237 @@
+"""`figeval new task --from`: tasks from rows of every shape, whose files pass `figeval validate` and run."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.conftest import Cli
+
+WORDS = ["dawn", "oak", "river", "stone", "lamp", "crow", "well", "field"]
+LETTERS = "ABCD"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def rows_of(**columns: Any) -> list[dict[str, Any]]:
+    """Eight rows; a column is a function of the number of the row."""
+    return [{name: column(number) for name, column in columns.items()} for number in range(8)]
+
+
+def text(number: int, about: str = "text") -> str:
+    return f"The {WORDS[number]} is a long {about} of many words."
+
+
+SHAPES: dict[str, tuple[str, list[dict[str, Any]]]] = {
+    "letters": ("choice", rows_of(question=text, A=str, B=lambda n: n + 10, answer=lambda n: LETTERS[n % 2])),
+    "list": (
+        "choice",
+        rows_of(question=text, choices=lambda n: [f"a{n}", f"b{n}"], answer=lambda n: n % 2, subject=lambda _: "x"),
+    ),
+    "arc": (
+        "choice",
+        rows_of(
+            question=text,
+            choices=lambda n: {"text": [f"a{n}", f"b{n}"], "label": ["A", "B"]},
+            answerKey=lambda n: LETTERS[n % 2],
+        ),
+    ),
+    "from one": (
+        "choice",
+        rows_of(sentence=text, option1=lambda n: f"a{n}", option2=lambda n: f"b{n}", answer=lambda n: str(1 + n % 2)),
+    ),
+    "answer text": (
+        "choice",
+        rows_of(
+            stem=text, option_a=lambda n: f"a{n}", option_b=lambda n: f"b{n}", answer=lambda n: f"{'ab'[n % 2]}{n}"
+        ),
+    ),
+    "label": ("classification", rows_of(tweet=text, sarcastic=lambda n: n % 2, dialect=lambda n: WORDS[n % 3])),
+    "nli": (
+        "pairs",
+        rows_of(premise=text, hypothesis=lambda n: text(n, "claim"), label=lambda n: ["neutral", "entailment"][n % 2]),
+    ),
+    "sts": ("rating", rows_of(sentence1=text, sentence2=lambda n: text(n, "twin"), score=lambda n: n / 2)),
+    "story": ("generation", rows_of(story=text, moral=lambda n: text(n, "moral"))),
+    "tagged": (
+        "labelling",
+        rows_of(tokens=lambda n: [WORDS[n], "ran"], ner_tags=lambda n: [["B-FIG", "O"][n % 2], "O"]),
+    ),
+    "flags": ("multilabel", rows_of(text=text, irony=lambda n: n % 2, satire=lambda n: n % 3 // 2)),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_shape_is_recognised(shape: str, cli: Cli, tmp_path: Path) -> None:
+    kind, rows = SHAPES[shape]
+    Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    done = cli("new", "task", "mine", "--from", "rows.jsonl")
+    assert done.code == 0, done.err
+    task = yaml.safe_load((tmp_path / "mine" / "mine.task.yaml").read_text(encoding="utf-8"))
+    assert task["type"] == kind
+    assert cli("validate", "mine/mine.task.yaml").code == 0
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def test_splits_beside_the_file_are_splits_of_the_task(cli: Cli, tmp_path: Path) -> None:
+    _, rows = SHAPES["nli"]
+    for name in ("nli_train.csv", "nli_dev.csv", "nli_test.csv"):
+        write_csv(tmp_path / name, rows)
+    assert cli("new", "task", "mine", "--from", "nli_train.csv").code == 0
+    task = yaml.safe_load((tmp_path / "mine" / "mine.task.yaml").read_text(encoding="utf-8"))
+    assert task["data"] == {"test": "csv:nli_test.csv", "train": "csv:nli_train.csv", "dev": "csv:nli_dev.csv"}
+    assert task["labels"] == ["entailment", "neutral"]
+    done = cli("run", "--tasks", "mine", "--include_path", "mine", "--model", "tfidf", "--output_path", "out")
+    assert done.code == 0, done.err
+
+
+def test_packed_rows_with_hidden_answers(cli: Cli, tmp_path: Path) -> None:
+    _, rows = SHAPES["letters"]
+    hidden = [{**row, "answer": ""} if number > 5 else row for number, row in enumerate(rows)]
+    write_csv(tmp_path / "a.csv", hidden)
+    Path("rows.csv.gz").write_bytes(gzip.compress((tmp_path / "a.csv").read_bytes()))
+    done = cli("new", "task", "mine", "--from", "rows.csv.gz")
+    assert "hidden ×2" in done.out, done.err
+
+
+HOSTILE = (
+    'x"}}: {{ 1 }}',
+    "# {% raw %}",
+    "a\nb: !!python/object:os.system",
+    "items",
+    "__class__",
+    "\u202elabel",
+    "'; é 𝄞\\",
+)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_and_values_are_no_code(name: str, cli: Cli, tmp_path: Path) -> None:
+    labels = ["yes: {no}", "- [x]\n# \x1b[1m"]
+    rows = rows_of(**{"text": text, name: lambda n: labels[n % 2]})
+    Path("rows.json").write_text(json.dumps(rows), encoding="utf-8")
+    done = cli("new", "task", "mine", "--from", "rows.json", "--type", "classification")
+    assert done.code == 0, done.err
+    task = yaml.safe_load((tmp_path / "mine" / "mine.task.yaml").read_text(encoding="utf-8"))
+    assert set(task["labels"]) == set(labels)
+    assert set(task) == {"name", "type", "labels", "data", "fields"}
+
+
+REFUSED = {
+    "no shape": ([{"a": "x", "b": 3.25}, {"a": "y", "b": 4.5}], (), "--type"),
+    "no column": ([{"a": "x"}], ("--columns", "text=b,label=a"), "there is no column 'b'"),
+    "no field": ([{"a": "x"}], ("--columns", "colour=a"), "'colour=a'"),
+    "no rows": ([], (), "no rows"),
+    "other type": ([{"a": "x"}], ("--type", "spans"), "spans"),
+    "bad rows": (rows_of(text=lambda n: text(n) * (n < 7), label=lambda n: "ab"[n % 2]), (), "row 8"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_no_task_is_refused_and_nothing_written(case: str, cli: Cli, tmp_path: Path) -> None:
+    rows, flags, words = REFUSED[case]
+    Path("rows.json").write_text(json.dumps(rows), encoding="utf-8")
+    done = cli("new", "task", "mine", "--from", "rows.json", *flags)
+    assert done.code == 2
+    assert words in done.err
+    assert len(done.err.splitlines()) == 1
+    assert not (tmp_path / "mine").exists()
+
+
+def test_columns_can_be_named(cli: Cli, tmp_path: Path) -> None:
+    rows = rows_of(zin=text, eins=lambda n: f"a{n}", zwei=lambda n: f"b{n}", richtig=lambda n: n % 2)
+    write_csv(tmp_path / "rows.csv", rows)
+    done = cli(
+        "new", "task", "mine", "--from", "rows.csv", "--type", "choice", "--columns", "options=eins+zwei,gold=richtig"
+    )
+    assert done.code == 0, done.err
+    fields = yaml.safe_load((tmp_path / "mine" / "mine.task.yaml").read_text(encoding="utf-8"))["fields"]
+    assert fields["options"] == "[row.eins, row.zwei]"
+    assert fields["query"] == "row.zin"
+
+
+# ---- eval.yaml -------------------------------------------------------------------------------------------------------
+
+
+def write_cache(folder: Path, files: Mapping[str, str]) -> None:
+    """Write a data set as the hub's client keeps it."""
+    root = folder / "datasets--acme--figs"
+    for name, content in {
+        "refs/main": COMMIT,
+        **{f"snapshots/{COMMIT}/{name}": text for name, text in files.items()},
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(content, encoding="utf-8")
+
+
+EVAL = """
+name: figs
+evaluation_framework: inspect-ai
+tasks:
+- id: pick
+  split: test
+  field_spec: {input: q, target: key, choices: [one, two]}
+  solvers: [{name: prompt_template, args: {template: "{prompt}"}}, {name: multiple_choice}]
+  scorers: [{name: choice}]
+- id: judged
+  split: test
+  field_spec: {input: q, target: key}
+  solvers: [{name: generate}]
+  scorers: [{name: model_graded_qa}]
+- id: tools
+  split: test
+  field_spec: {input: q, target: key}
+  solvers: [{name: use_tools}]
+  scorers: [{name: match}]
+- {id: "broken\\u202e\\n", field_spec: {input: 3}}
+"""
+
+
+def test_tasks_of_an_eval_yaml(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    rows = rows_of(q=text, one=lambda n: f"a{n}", two=lambda n: f"b{n}", key=lambda n: LETTERS[n % 2])
+    write_cache(tmp_path / "hub", {"eval.yaml": EVAL, "test.jsonl": "".join(f"{json.dumps(row)}\n" for row in rows)})
+    done = cli("new", "task", "figs", "--from", "hub:acme/figs")
+    assert done.code == 0, done.err
+    warned = done.err.splitlines()
+    assert ["pick" in line or "judged" in line or "tools" in line or "broken" in line for line in warned] == [True] * 4
+    task = yaml.safe_load((tmp_path / "figs" / "figs_pick.task.yaml").read_text(encoding="utf-8"))
+    assert task["data"] == {"test": "hub:acme/figs#test"}
+    assert cli("run", "--tasks", "figs_pick", "--include_path", "figs", "--model", "tfidf").code == 0
+
+
+def test_a_packaged_task_is_read_again(cli: Cli, tmp_path: Path) -> None:
+    assert cli("package", "mini_fables", "-o", "figs", "--licence", "apache-2.0").code == 0
+    assert yaml.safe_load(Path("figs/eval.yaml").read_text(encoding="utf-8"))["tasks"][0]["field_spec"] == {
+        "input": "input",
+        "target": "target",
+        "choices": "choices",
+        "metadata": ["id"],
+    }
+    done = cli("new", "task", "again", "--from", "hub:acme/figs", "--data", "acme/figs=figs")
+    assert done.code == 0, done.err
+    flags = ("--model", "tfidf", "--data", "acme/figs=figs", "--include_path", "again", "--output_path", "out")
+    done = cli("run", "--tasks", "again,mini_fables", *flags)
+    record = json.loads((tmp_path / "out" / "run.json").read_text(encoding="utf-8"))
+    scores = [score["value"] for task in record["tasks"] for score in task["scores"] if score["metric"] == "acc"]
+    assert len(scores) == 2
+    assert scores[0] == scores[1]
+
+
+def test_texts_without_a_licence_are_not_passed_on(cli: Cli, tmp_path: Path) -> None:
+    done = cli("package", "epic_mcq", "-o", "out")
+    assert done.code == 2
+    assert "--permitted" in done.err
+    assert not (tmp_path / "out").exists()
