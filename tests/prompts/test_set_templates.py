@@ -21,9 +21,18 @@ STEMS = {  # what is asked → the blocks of its templates
     "g_idiomalign/equivalent": {"context", "continuation", "unconditional", "letter"},
     "clue/concept": {"context", "continuation", "unconditional", "letter"},
     "clue/unit": {"context", "continuation", "unconditional"},
+    "danish_metaphors/explanation": {"write"},
+    "euroeval/meaning": {"context", "continuation", "unconditional", "letter"},
+    "euroeval/ending": {"context", "continuation", "unconditional", "letter"},
+    "euroeval/proverb": {"context", "continuation", "unconditional", "letter"},
 }
 WORDINGS = ("", ".short", ".question", ".instruction")
-OTHER_WORDINGS = ("masalbench/intent.persian.jinja", "masalbench/equivalent.persian.jinja")
+OTHER_WORDINGS = (
+    "masalbench/intent.persian.jinja",
+    "masalbench/equivalent.persian.jinja",
+    "danish_metaphors/explanation.english.jinja",
+    "danish_metaphors/explanation.english_reply.jinja",
+)
 NAMES = [*(f"{stem}{wording}.jinja" for stem in STEMS for wording in WORDINGS), *OTHER_WORDINGS]
 QUESTIONS = [(name, block) for name in NAMES for block in sorted(STEMS[name.split(".")[0]] - {"continuation"})]
 HOSTILE_TEXT = "{{ 7 * 7 }} {% raw %} <b>&"
@@ -37,7 +46,7 @@ FIELDS: dict[str, Any] = {
     "words": ("1", "4"),
     "letters": "ABCD",
     "meta": {"source_language": "German", "target_language": "English"},
-    "inputs": {"premise": "A crow sang.", "hypothesis": "A bird made music."},
+    "inputs": {"premise": "A crow sang.", "hypothesis": "A bird made music.", "expression": "A crow sang.", "example": ""},
 }
 
 
@@ -81,7 +90,7 @@ def test_the_continuation_owns_its_blank(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "block"), [pair for pair in QUESTIONS if pair[1] != "unconditional"])
 def test_markup_in_the_data_is_not_run(name: str, block: str) -> None:
-    inputs = {"premise": HOSTILE_TEXT, "hypothesis": "h"}
+    inputs = {"premise": HOSTILE_TEXT, "hypothesis": "h", "expression": HOSTILE_TEXT, "example": HOSTILE_TEXT}
     assert HOSTILE_TEXT in render(name, block, query=HOSTILE_TEXT, left=HOSTILE_TEXT, inputs=inputs)
 
 
