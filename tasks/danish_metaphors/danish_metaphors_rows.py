@@ -48,7 +48,8 @@ PARTS = {
         header=1,
         columns={
             "number": "No.",
-            "expression": "Related to the hard work of farming (incl reference to animals, handcraft, cultivating the land)",
+            "expression": "Related to the hard work of farming (incl reference to animals, handcraft, cultivating the "
+            "land)",
             "example": "Corpus example",
             "definition": "Definition of metaphorical meaning (up to 50 characters)",
             "kind": "POS",

@@ -1,4 +1,4 @@
-"""Figurative sets of EuroEval: idioms and proverbs in Danish, Norwegian, Faroese and Dutch. See README.md beside this file."""
+"""EuroEval's idioms and proverbs in Danish, Norwegian, Faroese and Dutch. See README.md beside this file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reader of EuroEval's figurative sets on the hub: `euroeval:SET#SPLIT` and `euroeval:SET@COMMIT#SPLIT`, in their order.
+"""Reader of EuroEval's figurative sets on the hub, `euroeval:SET#SPLIT` and `euroeval:SET@COMMIT#SPLIT`, in file order.
 
 A row of these sets has a `text`, the question with its options in lines that begin with letters, and a `label`, the
 letter of the right one. The reader takes texts apart that have exactly the form that EuroEval's scripts and
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from figeval.data import DataContext, Row
 from figeval.data.hub import numbered_hub
-from figeval.errors import DataError
+from figeval.errors import DataError, MissingCopy, MissingData
 from figeval.io.text import near
 from figeval.language.questions import core_of
 
@@ -56,9 +56,7 @@ FORMS = {
         varieties={"Bokmål": "bokmål", "Nynorsk": "nynorsk"},
     ),
     "dutch-proverbs": Form(
-        re.compile(
-            r"Scenario: (?P<subject>(?s:.+))\nWelk spreekwoord past hier het beste bij\?\n(?P<options>(?s:.+))"
-        ),
+        re.compile(r"Scenario: (?P<subject>(?s:.+))\nWelk spreekwoord past hier het beste bij\?\n(?P<options>(?s:.+))"),
         letters="ab",
         clusters_by_answer=True,
     ),
@@ -71,7 +69,7 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
     Rows have `id`, `subject`, `options`, `gold` (index of the right option), `variety` and `cluster`.
 
     Raises:
-        MissingData: it is neither on this machine nor can it be downloaded.
+        MissingCopy: it is neither on this machine nor can it be downloaded.
         DataError: there is no such set or split, or a row has another form.
     """
     match = ADDRESS.fullmatch(path)
@@ -84,11 +82,24 @@ def open(path: str, context: DataContext) -> Iterator[Row]:
 def _questions(form: Form, address: str, context: DataContext) -> Iterator[Row]:
     split = address.rpartition("#")[2] if "#" in address else "row"
     clusters: dict[str, str] = {}
-    for number, (location, row) in enumerate(numbered_hub(address, context)):
+    for number, (location, row) in enumerate(_numbered(address, context)):
         question = take_apart(row, form, location)
         key = core_of(question["options"][question["gold"]] if form.clusters_by_answer else question["subject"])
         identity = f"{split.replace('/', '-')}-{number}"
         yield {"id": identity, **question, "cluster": clusters.setdefault(key, identity)}
+
+
+def _numbered(address: str, context: DataContext) -> Iterator[tuple[str, Row]]:
+    """Yield (place, row) of a split. Raises `MissingCopy` if there is none, so that suites are run without it."""
+    try:
+        yield from numbered_hub(address, context)
+    except MissingData as error:
+        name = re.split("[@#]", address)[0]
+        raise MissingCopy(
+            f"hub:{address} is not on this machine, and cannot be downloaded here",
+            f"run `figeval data fetch hub:{address}` where there is a network, or give a copy with "
+            f"--data {name}=FOLDER",
+        ) from error
 
 
 def take_apart(row: Row, form: Form, location: str) -> Row:

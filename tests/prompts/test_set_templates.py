@@ -46,7 +46,12 @@ FIELDS: dict[str, Any] = {
     "words": ("1", "4"),
     "letters": "ABCD",
     "meta": {"source_language": "German", "target_language": "English"},
-    "inputs": {"premise": "A crow sang.", "hypothesis": "A bird made music.", "expression": "A crow sang.", "example": ""},
+    "inputs": {
+        "premise": "A crow sang.",
+        "hypothesis": "A bird made music.",
+        "expression": "A crow sang.",
+        "example": "",
+    },
 }
 
 
