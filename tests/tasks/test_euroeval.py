@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from figeval import DataError
 from tests.cli.conftest import Cli
-from tests.sources import read_rows
+from tests.sources import Row, read_rows
 
-Row = Mapping[str, Any]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 OPTIONS = "a. gå hjem\nb. være glad\nc. tie stille\nd. arbejde hårdt"
 DANISH = {"text": f"Hvad betyder udtrykket 'se 'lys' i mørket'?\nSvarmuligheder:\n{OPTIONS}", "label": "c"}
@@ -41,14 +40,14 @@ SETS = {
 }
 
 
-def write_set(folder: Path, rows: Sequence[Row], split: str = "test") -> Path:
+def write_set(folder: Path, rows: Sequence[Mapping[str, Any]], split: str = "test") -> Path:
     """Write the split of a set as the hub stores it."""
     (folder / "data").mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(list(rows)), folder / "data" / f"{split}-00000-of-00001.parquet")
     return folder
 
 
-def read_set(folder: Path, name: str, *rows: Row) -> list[Row]:
+def read_set(folder: Path, name: str, *rows: Mapping[str, Any]) -> list[Row]:
     """Read a set whose split `test` has these rows."""
     write_set(folder / "EuroEval" / f"{name}#test", rows)
     return read_rows(f"euroeval:{name}#test", folder)
