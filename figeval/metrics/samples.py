@@ -39,7 +39,7 @@ def sample_metrics(metrics: Sequence[str], k: int, *, writes_texts: bool) -> tup
     right = (
         () if not set(ACCURACIES) & set(metrics) else (f"maj@{k}", *(f"pass@{j}" for j in sorted({max(2, k // 2), k})))
     )
-    return (*right, "self_agreement", "entropy")
+    return (*right, "self_agreement", "self_entropy")
 
 
 def share_right(answer: Row) -> float | None:
@@ -123,7 +123,7 @@ def self_agreement(_example: Example, row: Row) -> float | None:
     return None if n < 2 else sum(count * (count - 1) for count in counts.values()) / (n * (n - 1))
 
 
-def entropy(_example: Example, row: Row) -> float | None:
+def self_entropy(_example: Example, row: Row) -> float | None:
     """Return the entropy of the answers, in nats: 0 if all samples agree, log k if all of k differ."""
     counts = Counter(map(vote_of, readable(row)))
     n = counts.total()
@@ -140,6 +140,6 @@ METRICS = (
     metric("maj@k", majority_at),
     metric("pass@k", pass_at),
     metric("self_agreement", of_samples(self_agreement, absent=TOO_FEW)),
-    metric("entropy", of_samples(entropy, absent=TOO_FEW, bounds=(0.0, math.inf)), lower_is_better=True),
+    metric("self_entropy", of_samples(self_entropy, absent=TOO_FEW, bounds=(0.0, math.inf)), lower_is_better=True),
     metric("self_rouge_l", of_samples(self_similarity, absent=TOO_FEW)),
 )

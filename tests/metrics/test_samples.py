@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from figeval.metrics.samples import entropy, majority, pass_rate, self_agreement
+from figeval.metrics.samples import majority, pass_rate, self_agreement, self_entropy
 from figeval.metrics.variance import split_variance
 
 GOLDEN = Path(__file__).parent.parent / "golden/samples.json"
@@ -39,7 +39,7 @@ def test_values_worked_out_by_hand(case: dict[str, Any]) -> None:
     assert majority(len(case["answers"]), EXAMPLE, answers) == pytest.approx(case["maj"])
     for k, value in case["pass"].items():
         assert pass_rate(int(k), EXAMPLE, answers) == pytest.approx(value)
-    assert self_agreement(EXAMPLE, answers) == pytest.approx(case["self_agreement"])
+    assert self_agreement(EXAMPLE, answers) == pytest.approx(case["agreement"])
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=7), st.integers(1, 7))
@@ -53,7 +53,7 @@ def test_a_trivial_model_guesses_each_time() -> None:
     guess = {"status": "ok", "gold": 1, "metrics": {"acc": 0.2}}
     assert pass_rate(3, EXAMPLE, guess) == pytest.approx(1 - 0.8**3)
     assert majority(3, EXAMPLE, guess) == 0.2
-    assert self_agreement(EXAMPLE, guess) is entropy(EXAMPLE, guess) is None
+    assert self_agreement(EXAMPLE, guess) is self_entropy(EXAMPLE, guess) is None
 
 
 def test_nothing_is_right_or_wrong_without_gold() -> None:
@@ -65,7 +65,7 @@ def test_nothing_is_right_or_wrong_without_gold() -> None:
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=9))
 def test_entropy_and_agreement_are_at_their_ends_together(answers: list[int]) -> None:
     votes = row(list(answers), [0.0] * len(answers))
-    rate, nats = self_agreement(EXAMPLE, votes), entropy(EXAMPLE, votes)
+    rate, nats = self_agreement(EXAMPLE, votes), self_entropy(EXAMPLE, votes)
     assert rate is not None
     assert nats is not None
     assert (rate == 1) == (nats == 0)
