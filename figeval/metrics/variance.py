@@ -15,12 +15,21 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from figeval.metrics.intervals import FEW_CLUSTERS, ROUNDING_ERROR, Spread, by_cluster, spread_of, t_quantile
+from figeval.metrics.intervals import (
+    ROUNDING_ERROR,
+    Bounds,
+    Spread,
+    by_cluster,
+    clip,
+    interval_of_mean,
+    spread_of,
+    t_quantile,
+)
 from figeval.types import Interval
 
 Floats: TypeAlias = NDArray[np.float64]
 SMALL_SHARE = 0.1  # of the variance of the mean: with this share, the standard error is 5 % above that without sampling
-TOO_FEW = "fewer than two clusters of items"
+TOO_FEW_CLUSTERS = Interval(reason="fewer than two clusters of items")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,16 +61,21 @@ class VarianceSplit:
     enough_samples: int | None
 
 
-def split_variance(cells: Sequence[Sequence[Sequence[float]]], clusters: Sequence[str | None]) -> VarianceSplit:
+def split_variance(
+    cells: Sequence[Sequence[Sequence[float]]], clusters: Sequence[str | None], bounds: Bounds = None
+) -> VarianceSplit:
     """Return the components of the variance of `cells[item][prompt][sample]`; every item has every prompt.
 
-    The interval of the mean is that of a modified large sample (Burdick and Graybill 1992, Confidence Intervals on
-    Variance Components): the part of the prompts has the quantile of Student's t with as many degrees of
-    freedom as prompts less one, and the part of the items has that of a clustered mean.
+    The interval of the mean is `interval_of_mean` of the items with a single prompt. With several, the distances of its
+    ends from the mean are combined with that of prompts, whose quantile is that of Student's t with as many degrees of
+    freedom as prompts less one: the method of variance estimates recovery (Zou and Donner 2008), which is that of
+    modified large samples where intervals are symmetric (Burdick and Graybill 1992, Confidence Intervals on Variance
+    Components).
 
     Args:
         cells: values of the samples; their number may differ.
         clusters: cluster of each item, None for an item of its own.
+        bounds: bounds of the values, None if there are none.
     """
     means = np.array([[math.fsum(values) / len(values) for values in item] for item in cells])
     n_items, n_prompts = means.shape
@@ -83,7 +97,7 @@ def split_variance(cells: Sequence[Sequence[Sequence[float]]], clusters: Sequenc
         items=of_items,
         clusters=of_clusters,
         prompts=prompts,
-        interval=_interval(float(means.mean()), spread, n_prompts, of_prompt or 0.0, of_cell or 0.0),
+        interval=_interval(spread, n_prompts, of_prompt or 0.0, of_cell or 0.0, bounds),
         sampling_share=1 - rest / total if is_split else None,
         enough_samples=_enough((per_sample or 0.0) / means.size, rest) if is_split else None,
     )
@@ -120,19 +134,19 @@ def _between_items(spread: Spread, noise: float | None) -> tuple[float | None, f
     return max(0.0, (spread.between / (spread.clusters - 1) - within) / size), of_items
 
 
-def _interval(mean: float, spread: Spread, n_prompts: int, of_prompt: float, of_cell: float) -> Interval:
+def _interval(spread: Spread, n_prompts: int, of_prompt: float, of_cell: float, bounds: Bounds) -> Interval:
     """Return the interval of the mean; the mean squares are those of prompts and of the interaction."""
-    if spread.clusters < 2:
-        return Interval(reason=TOO_FEW)
-    n, has_prompts, of_rows = spread.n * n_prompts, n_prompts > 1, spread.stderr**2
-    of_prompts, of_items = of_prompt / n, max(0.0, of_rows - of_cell / n)
-    quantile, prompt_quantile = t_quantile(spread.freedom), t_quantile(n_prompts - 1) if has_prompts else 0.0
+    over_items = TOO_FEW_CLUSTERS if spread.clusters < 2 else interval_of_mean(spread, bounds)
+    if n_prompts == 1 or over_items.low is None or over_items.high is None:
+        return over_items
+    n = spread.n * n_prompts
     # Prompts that happen to agree make the interval no narrower than that of other items with the same prompts.
-    margin = math.sqrt(max(quantile**2 * of_rows, quantile**2 * of_items + prompt_quantile**2 * of_prompts))
-    reliable = spread.effective_clusters >= FEW_CLUSTERS
-    method = f"t over {'prompts and ' if has_prompts else ''}{'items' if spread.independent else 'clusters'}"
-    stderr = math.sqrt(max(of_rows, of_items + of_prompts))
-    return Interval(method, mean - margin, mean + margin, stderr, reliable=reliable)
+    squared = max(0.0, t_quantile(n_prompts - 1) ** 2 * of_prompt - t_quantile(spread.freedom) ** 2 * of_cell) / n
+    low, high = spread.mean - over_items.low, over_items.high - spread.mean
+    limits = spread.mean - math.sqrt(low**2 + squared), spread.mean + math.sqrt(high**2 + squared)
+    stderr = math.sqrt(max(spread.stderr**2, spread.stderr**2 + (of_prompt - of_cell) / n))
+    method = f"{over_items.method}, t over prompts"
+    return Interval(method, *clip(limits, bounds), stderr or None, reliable=over_items.reliable)
 
 
 def _enough(of_one: float, rest: float) -> int | None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from statistics import fmean
 from typing import TypeAlias
 
-from figeval.metrics.intervals import Bounds, clip
 from figeval.metrics.variance import split_variance
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import (
@@ -131,10 +129,10 @@ def variances(record: RunRecord, harness: Harness, rows: Rows) -> Iterator[Varia
             if not items:
                 continue
             cells = [[column[item][0] for column in columns] for item in items]
-            split = split_variance(cells, [columns[0][item][1] for item in items])
-            of_prompts = [each for prompt in prompts for each in prompt.scores if each.metric == score.metric]
             bounds = declared_bounds(prompts[0], score.metric, harness.metrics)
-            interval = interval_over_prompts(of_prompts, split.interval, bounds)
+            split = split_variance(cells, [columns[0][item][1] for item in items], bounds)
+            of_prompts = [each for prompt in prompts for each in prompt.scores if each.metric == score.metric]
+            interval = interval_over_prompts(of_prompts, split.interval)
             yield VarianceRecord(
                 task=name,
                 metric=score.metric,
@@ -156,17 +154,14 @@ def variances(record: RunRecord, harness: Harness, rows: Rows) -> Iterator[Varia
             )
 
 
-def interval_over_prompts(scores: Sequence[ScoreRecord], interval: Interval, bounds: Bounds) -> Interval:
-    """Return the interval of the mean over prompts, within the bounds of the metric.
+def interval_over_prompts(scores: Sequence[ScoreRecord], interval: Interval) -> Interval:
+    """Return the interval of the mean over prompts, of which there is none if the score of a prompt has none.
 
-    It is that of the score itself with a single prompt, and there is none if the score of a prompt has none.
+    It is that of the score itself with a single prompt.
     """
-    if len(scores) == 1 or any(score.low is None for score in scores):
-        return next((score.interval for score in scores if score.low is None), scores[0].interval)
-    if interval.low is None or interval.high is None:
-        return interval
-    low, high = clip((interval.low, interval.high), bounds)
-    return replace(interval, low=low, high=high)
+    if len(scores) == 1:
+        return scores[0].interval
+    return next((score.interval for score in scores if score.low is None), interval)
 
 
 def sampled_values(rows: Iterable[PredictionRow]) -> dict[str, dict[str, tuple[list[float], str | None]]]:

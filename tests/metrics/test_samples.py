@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import figeval
 from figeval.metrics.samples import majority, pass_rate, self_agreement, self_entropy
 from figeval.metrics.variance import split_variance
 
@@ -79,7 +80,8 @@ def test_entropy_and_agreement_are_at_their_ends_together(answers: list[int]) ->
 def test_components_of_a_balanced_table_worked_out_by_hand() -> None:
     """Items 0 and 1 with means 1 and 3, two samples each, one unit from the mean: mean squares 2 and 4."""
     split = split_variance([[[0.0, 2.0]], [[2.0, 4.0]]], [None, None])
-    assert (split.mean, split.sampling, split.items) == (2, 2, pytest.approx(2 - 2 / 2))
+    assert (split.mean, split.sampling) == (2, 2)
+    assert split.items == pytest.approx(2 - 2 / 2)
     assert (split.clusters, split.prompts, split.interaction) == (None, None, None)
     assert split.sampling_share == pytest.approx(0.5)
     assert split.enough_samples == 18  # 2/k of sampling is a tenth of the total 1 + 2/k
@@ -92,6 +94,45 @@ def test_what_nothing_tells_apart_is_unknown() -> None:
     assert (one_item.sampling, one_item.items, one_item.interval.low) == (0.5, None, None)
     alike = split_variance([[[1.0, 1.0], [1.0, 1.0]]] * 3, [None] * 3)
     assert (alike.sampling, alike.items, alike.prompts, alike.sampling_share) == (0, 0, 0, None)
+
+
+def ends(interval: figeval.Interval) -> tuple[float, float]:
+    assert interval.low is not None
+    assert interval.high is not None
+    return interval.low, interval.high
+
+
+@pytest.mark.parametrize("right", [0.0, 1.0])
+def test_answers_that_are_all_alike_do_not_make_the_mean_certain(right: float) -> None:
+    cells = [[[right, right]] * 3] * 12
+    split = split_variance(cells, [None] * 12, (0.0, 1.0))
+    assert (split.prompts, split.sampling) == (0, 0)
+    low, high = ends(split.interval)
+    assert split.mean in (low, high)
+    assert 0.1 < high - low < 0.5, "twelve equal answers leave room for others"
+
+
+def test_prompts_that_differ_widen_the_interval_within_the_bounds() -> None:
+    cells = [[[1.0, 1.0], [0.0, 1.0], [1.0, 0.0]], [[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]]] * 20
+    pooled = [[[sample for cell in item for sample in cell]] for item in cells]
+    low, high = ends(split_variance(pooled, [None] * 40, (0.0, 1.0)).interval)
+    lower, higher = ends(split_variance(cells, [None] * 40, (0.0, 1.0)).interval)
+    assert 0 <= lower < low < high < higher <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_prompts", [1, 3])
+@pytest.mark.parametrize("rate", [0.02, 0.98])
+def test_intervals_cover_rates_close_to_the_bounds(rate: float, n_prompts: int) -> None:
+    generator = np.random.default_rng(0)
+    covered = 0
+    for _ in range(400):
+        of_clusters = np.repeat(generator.beta(2 * rate, 2 - 2 * rate, 40), 3)
+        right = generator.random((120, n_prompts, 5)) < of_clusters[:, None, None]
+        names = [f"c{item // 3}" for item in range(120)]
+        low, high = ends(split_variance(right.astype(float).tolist(), names, (0.0, 1.0)).interval)
+        covered += low <= rate <= high
+    assert covered / 400 >= 0.93
 
 
 COMPONENTS = {"sampling": 0.25, "interaction": 0.04, "items": 0.16, "clusters": 0.09, "prompts": 0.04}
