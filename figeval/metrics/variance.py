@@ -154,6 +154,6 @@ def _enough(of_one: float, rest: float) -> int | None:
 
     `of_one` is the part of sampling with a single sample of each answer, and `rest` the part of everything else.
     """
-    if rest <= 0:
+    if rest <= ROUNDING_ERROR * of_one:
         return None
     return max(1, math.ceil(of_one * (1 - SMALL_SHARE) / (SMALL_SHARE * rest) - ROUNDING_ERROR))

@@ -102,6 +102,14 @@ def ends(interval: figeval.Interval) -> tuple[float, float]:
     return interval.low, interval.high
 
 
+def test_no_number_of_samples_is_enough_if_items_differ_by_rounding_alone() -> None:
+    """The components of clusters and items are 0 up to the last bit of a double."""
+    clusters = ["a", "a", "a", "b", "b", "b"]
+    split = split_variance([[[0.0, 1.0, 1.0]], [[1.0, 1.0, 1.0]], [[1.0, 1.0, 1.0]]] * 2, clusters)
+    assert split.items == pytest.approx(0)
+    assert split.enough_samples is None
+
+
 @pytest.mark.parametrize("right", [0.0, 1.0])
 def test_answers_that_are_all_alike_do_not_make_the_mean_certain(right: float) -> None:
     cells = [[[right, right]] * 3] * 12
