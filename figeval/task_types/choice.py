@@ -133,7 +133,8 @@ def letter_format(example: ChoiceExample, _context: PromptContext) -> AnswerForm
 def shares(example: ChoiceExample, answers: Sequence[Prediction]) -> list[float]:
     """Return the probability with which each option was chosen, as the mean over valid answers, or an empty list.
 
-    Options that tie for the best share an answer, as if a fair draw decided.
+    Options that tie for the best share an answer, as if a fair draw decided. Answers to orders of more outcomes than
+    options, such as a draw between these, have a share for each outcome.
     """
 
     def share(answer: Prediction, option: int) -> float:
@@ -143,7 +144,7 @@ def shares(example: ChoiceExample, answers: Sequence[Prediction]) -> list[float]
         return (answer.scores[option] == best) / answer.scores.count(best)
 
     valid = [answer for answer in answers if answer.status == "ok"]
-    options = range(len(example.options)) if valid else ()
+    options = range(len(valid[0].order) or len(example.options)) if valid else ()
     return [sum(share(answer, option) for answer in valid) / len(valid) for option in options]
 
 

@@ -28,24 +28,14 @@ ONE_ORDER = "the texts were not shown together under letters"
 
 
 def outcome_probabilities(example: PairwiseExample, prediction: Prediction) -> tuple[float, ...] | None:
-    """Return the probability of each outcome, or None if the prediction has no distribution.
-
-    Shares of replies are stored for the texts only; the remainder are replies that call them equal.
-    """
-    n = len(example.options)
-    if not answered(prediction):
-        return None
-    if len(prediction.scores) == n + 1:
-        return normalized(prediction.scores)
-    if prediction.answers and len(prediction.scores) == n:
-        return (*prediction.scores, max(0.0, 1 - math.fsum(prediction.scores)))
-    return None
+    """Return the probability of each outcome, or None if the prediction has an order of the texts only."""
+    is_distribution = answered(prediction) and len(prediction.scores) == len(example.options) + 1
+    return normalized(prediction.scores) if is_distribution else None
 
 
-def answers_of(example: PairwiseExample, prediction: Prediction) -> tuple[int, ...]:
-    """Return the outcomes that share the best score: the answers, of which a fair draw takes one."""
-    probabilities = outcome_probabilities(example, prediction)
-    return tuple(best(probabilities)) if probabilities is not None else tuple(tied_answers(prediction))
+def counts_replies(prediction: Prediction) -> bool:
+    """Return whether the scores are shares of a few replies, as many as orders, in words."""
+    return bool(prediction.answers) and not any(answer.scores for answer in prediction.answers)
 
 
 # ---- agreement -------------------------------------------------------------------------------------------------------
@@ -66,7 +56,7 @@ def agreement(example: PairwiseExample, prediction: Prediction) -> float | None:
     The result is None if most people call the texts equal, or if no text has a majority: models that rank texts cannot
     be right there (Zheng et al. 2023, MT-bench, section 4.2, setup S2, leave out ties, too).
     """
-    return _agreement(example, answers_of(example, prediction)) if answered(prediction) else None
+    return _agreement(example, tied_answers(prediction)) if answered(prediction) else None
 
 
 def agreement_norm(example: PairwiseExample, prediction: Prediction) -> float | None:
@@ -82,7 +72,7 @@ def vote_agreement(example: PairwiseExample, prediction: Prediction) -> float | 
     shares = None if example.votes is None else normalized(example.votes)
     if shares is None or not answered(prediction):
         return None
-    return fmean(shares[answer] for answer in answers_of(example, prediction))
+    return fmean(shares[answer] for answer in tied_answers(prediction))
 
 
 # ---- distances from the votes ----------------------------------------------------------------------------------------
@@ -107,10 +97,9 @@ def log_loss(example: PairwiseExample, prediction: Prediction) -> float | None:
     Where a tie has no probability at all, votes for one count for each text in equal parts, as half a win each.
     """
     n = len(example.options)
-    if example.votes is None or not answered(prediction) or len(prediction.scores) != n + 1:
-        return None
-    shares, probabilities = normalized(example.votes), normalized(prediction.scores)
-    if shares is None or probabilities is None:
+    shares = None if example.votes is None else normalized(example.votes)
+    probabilities = outcome_probabilities(example, prediction)
+    if shares is None or probabilities is None or counts_replies(prediction):
         return None
     if probabilities[n] == 0:
         shares = (*(share + shares[n] / n for share in shares[:n]), 0.0)

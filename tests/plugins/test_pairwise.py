@@ -228,6 +228,9 @@ def test_replies_that_call_the_texts_equal_are_the_rest_of_a_distribution(tmp_pa
     assert (scores["agreement"], scores["first_rate"], scores["consistency"]) == (0.5, None, 1.0)
     assert scores["vote_agreement"] == pytest.approx((1 / 8 + 2 / 8) / 2)
     assert scores["manhattan"] == pytest.approx((7 / 4 + 6 / 4) / 2)
+    assert scores["log_loss"] is None  # of two replies
+    rows = load(tmp_path / "out").predictions("preferred")
+    assert [(row["prediction"], row["tied"]) for row in rows.to_dict("records")] == [(2, 1), (2, 1)]
     assert cli("rescore", tmp_path / "out", "--include_path", tmp_path).code == 0
     assert values(load(tmp_path / "out").record.tasks[0]) == scores
 
