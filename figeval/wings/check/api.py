@@ -12,7 +12,7 @@ from figeval.api.arguments import names_in
 from figeval.config import Names
 from figeval.io.text import pluralize
 from figeval.io.validation import checked_arguments
-from figeval.records.sweep import run_or_seeds
+from figeval.records.sweep import SEEDS, SeedsRecord, read, run_or_seeds
 from figeval.reporting.grid import format_interval, format_number
 from figeval.wings.check.bounds import BOUNDS, BoundKind, Condition, check_bounds
 from figeval.wings.check.regressions import check_margin, compare_with
@@ -96,6 +96,12 @@ def _read_complete(run: Run | str | Path) -> tuple[Path, RunRecord]:
     """Return a run's folder and its record. Raises `RecordError` if it is not complete."""
     path = run.path if isinstance(run, Run) else Path(run)
     record, runs = run_or_seeds(path)
+    file = path / SEEDS if path.is_dir() else path
+    if file.name == SEEDS and file.is_file():
+        seeds = read(SeedsRecord, file)
+        if missing := sorted({*seeds.wanted}.difference(seeds.seeds)):
+            listed = ", ".join(map(str, missing))
+            raise RecordError(f"{path} lacks the seeds {listed}; run the same command again, which trains them")
     for stored, folder in runs:
         if stored.status != "complete":
             raise RecordError(

@@ -1,7 +1,7 @@
 """Comparisons of any number of runs, corrected for the number of tests and ranked.
 
 Other wings compare runs by the functions of this module: `compare_all` with a `ComparisonDesign`,
-`compare_with_first`, and `rank_runs`.
+`compare_with_first`, `expand_names`, and `rank_runs`.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def compare_all(
     complete = [RunSide.at(path) for path in paths]
     names = design.tasks
     if names is not None and harness is not None:
-        names = _expand_names(names, [side.record for side in complete], harness)
+        names = expand_names(names, [side.record for side in complete], harness)
     sides = [_select_tasks(side, names) for side in complete]
     _refuse_repeated_runs(sides)
     indices = design.pairs(len(sides))
@@ -154,7 +154,7 @@ def compare_all(
     )
 
 
-def _expand_names(names: Iterable[str], records: Sequence[RunRecord], harness: Harness) -> frozenset[str]:
+def expand_names(names: Iterable[str], records: Sequence[RunRecord], harness: Harness) -> frozenset[str]:
     """Return the tasks and contrasts of some runs by the names under which they are compared.
 
     A task's name includes its further prompts and probes, and a suite's name those of its tasks and contrasts.

@@ -147,3 +147,59 @@ def test_rounding_is_no_regression(change: float, code: int, cli: Cli, tmp_path:
         model = FakeLanguageModel(function=lambda _context, word, scale=scale: -scale * len(word))
         figeval.run("texts", model, name=name, include_path=tmp_path, output_path=tmp_path / name)
     assert cli("check", tmp_path / "new", "--not_worse_than", tmp_path / "old").code == code
+
+
+@pytest.fixture(scope="module")
+def several_metrics(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a suite whose tasks have different first metrics, with a contrast and the probes of its tasks."""
+    folder = tmp_path_factory.mktemp("suite")
+    suite = "{name: several, tasks: [mini_pairs, mini_alignment], contrasts: {all: {tasks: [mini_pairs]}}}"
+    (folder / "several.suite.yaml").write_text(suite, encoding="utf-8")
+    settings = {"limit": 10, "probes": True, "baselines": False, "include_path": folder}
+    figeval.run("several", "overlap", output_path=folder / "run", **settings)
+    return folder / "run"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ((), ["mini_pairs.acc", "mini_alignment.span_f1"]),
+        (("--tasks", "mini_pairs,mini_alignment"), ["mini_pairs.acc", "mini_alignment.span_f1"]),
+        (("--tasks", "several:all"), ["several:all.auc"]),
+        (("--tasks", "several:all,mini_pairs", "--metric", "auc,acc"), ["several:all.auc", "mini_pairs.acc"]),
+        (("--metric", "span_f1"), ["mini_alignment.span_f1"]),
+    ],
+)
+def test_each_task_and_contrast_is_compared_by_its_metric(
+    words: tuple[str, ...], expected: list[str], cli: Cli, several_metrics: Path
+) -> None:
+    outcome = cli("check", several_metrics, "--not_worse_than", several_metrics, "--json", *words)
+    conditions = json.loads(outcome.out)["conditions"]
+    assert [f"{row['task']}.{row['metric']}" for row in conditions if " (" not in row["task"]] == expected
+
+
+def test_a_task_that_is_named_has_to_be_compared(cli: Cli, several_metrics: Path) -> None:
+    words = ("--not_worse_than", several_metrics, "--tasks", "mini_pairs,mini_alignment", "--metric", "acc")
+    assert "mini_alignment" in cli("check", several_metrics, *words).complaint
+
+
+def test_seeds_that_are_not_trained_yet(cli: Cli, tmp_path: Path) -> None:
+    folder = over_seeds(tmp_path / "seeds", "mini_fables", seeds=2, baselines=False)
+    record = json.loads((folder / "seeds.json").read_text("utf-8"))
+    (folder / "seeds.json").write_text(json.dumps({**record, "wanted": [*record["wanted"], 17]}), encoding="utf-8")
+    assert "17" in cli("check", folder, "--min_value", "mini_fables.acc=0").complaint
+
+
+def test_equal_values_without_bounds_show_no_margin(cli: Cli, tmp_path: Path) -> None:
+    """Differences of bits have no bounds, wherever their mean is, so texts that were not asked may differ in any way."""
+    fields = "{id: row.id, text: row.id, contrast: row.literal}"
+    head = "name: texts, description: x, type: surprisal, metrics: [contrast_difference]"
+    (tmp_path / "x.task.yaml").write_text(f"{{{head}, data: {{test: 'jsonl:x.jsonl'}}, fields: {fields}}}", "utf-8")
+    rows = [{"id": f"word{n} {n}", "literal": f"another{n:03} {n}" if n % 2 else f"w{n} {n}"} for n in range(200)]
+    (tmp_path / "x.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    model = FakeLanguageModel(function=lambda _context, word: -float(len(word)))
+    figeval.run("texts", model, name="m", include_path=tmp_path, output_path=tmp_path / "run")
+    outcome = cli("check", tmp_path / "run", "--not_worse_than", tmp_path / "run", "--margin", ".2", "--json")
+    (condition,) = json.loads(outcome.out)["conditions"]
+    assert 0 < condition["value"] < 1
+    assert outcome.code == 1
