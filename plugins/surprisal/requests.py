@@ -11,8 +11,8 @@ class WordScores:
     """A request for the log-probability of each piece of a text.
 
     `model.score_words(requests)` returns for each request a sequence with log P of each piece in nats, NaN if unknown.
-    The pieces together are the text; blanks belong to the piece that they precede. `context` is the text before, which
-    is not scored.
+    The pieces together are the text; blanks belong to the piece that they precede, also those between `context`, the
+    text before, which is not scored, and the first piece.
     """
 
     capability: ClassVar[str] = "score_words"

@@ -21,7 +21,7 @@ from figeval.task_types.routes import Dialogue, Route
 from figeval.types import JSON, Continuation, Example, Prediction, Request, Span, Value
 
 from .requests import WordScores
-from .text_pieces import Piece, divide, join_context, locate_words, words_of
+from .text_pieces import Piece, divide, locate_words, split_context, words_of
 
 METRICS = f"{__package__}.surprisal_metrics"
 FLOOR = "uniform_bytes"
@@ -228,10 +228,7 @@ class Answer:
 def by_words(example: SurprisalExample, _context: PromptContext) -> Dialogue:
     """Score the words of each version at once, with a model that knows them."""
     versions = _versions(example)
-    requests: list[Request] = [
-        WordScores(join_context(example.context, text), tuple(text[slice(*ends)] for ends in _ends(pieces)))
-        for text, pieces in versions
-    ]
+    requests: list[Request] = [WordScores(*_split(example.context, text, pieces)) for text, pieces in versions]
     scores = yield requests
     return _predict(example, versions, scores)
 
@@ -244,17 +241,20 @@ def by_loglikelihood(example: SurprisalExample, _context: PromptContext) -> Dial
     versions = _versions(example)
     requests: list[Request] = []
     for text, pieces in versions:
-        before = join_context(example.context, text)
-        for start, end in _ends(pieces):
-            requests.append(Continuation(before + text[:start], text[start:end]))
+        before, stretches = _split(example.context, text, pieces)
+        for stretch in stretches:
+            requests.append(Continuation(before, stretch))
+            before += stretch
     logprobs = yield requests
     scores = iter(logprobs)
     return _predict(example, versions, [[next(scores) for _ in pieces] for _, pieces in versions])
 
 
-def _ends(pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
-    """Yield where each piece begins, with the blanks before it, and where it ends."""
-    return pairwise((0, *(piece.end for piece in pieces)))
+def _split(context: str | None, text: str, pieces: Sequence[Piece]) -> tuple[str, tuple[str, ...]]:
+    """Return the context, and the stretches of the text that end with each piece, with the white space before it."""
+    before, space = split_context(context, text)
+    first, *others = (text[start:end] for start, end in pairwise((0, *(piece.end for piece in pieces))))
+    return before, (space + first, *others)
 
 
 def _versions(example: SurprisalExample) -> list[tuple[str, list[Piece]]]:

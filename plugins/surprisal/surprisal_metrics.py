@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from figeval.metrics import Statistic, answered, mean_of, quotient, ratio
 
+from .text_pieces import split_context
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -53,9 +55,11 @@ def byte_bits(example: SurprisalExample, prediction: Prediction) -> tuple[float,
     if answer is None:
         return None
     pieces = answer.text.pieces
-    starts = [0, *(piece.end for piece in pieces)]
+    _, space = split_context(example.context, example.text)
+    text = space + example.text
+    starts = [0, *(piece.end + len(space) for piece in pieces)]
     rows = [
-        (piece.bits, len(example.text[start : piece.end].encode("utf-8", "surrogatepass")))
+        (piece.bits, len(text[start : piece.end + len(space)].encode("utf-8", "surrogatepass")))
         for start, piece in zip(starts, pieces, strict=False)
         if piece.bits is not None
     ]

@@ -63,8 +63,14 @@ def _signs(text: str, start: int, end: int) -> Iterator[Piece]:
         yield Piece(*match.span(), is_word=False)
 
 
-def join_context(context: str | None, text: str) -> str:
-    """Return a context as it precedes a text: with a blank, unless one is there or the script has none."""
-    if not context or context[-1].isspace() or text[:1].isspace() or is_unspaced(text):
-        return context or ""
-    return f"{context} "
+def split_context(context: str | None, text: str) -> tuple[str, str]:
+    """Return a context without blanks at its end, and the blanks between it and the text.
+
+    One is put between the two, unless white space is there or the script has none.
+    """
+    if not context:
+        return "", ""
+    body = context.rstrip(" ")
+    if body == context and not body[-1].isspace() and not text[:1].isspace() and not is_unspaced(text):
+        return body, " "
+    return body, context[len(body) :]

@@ -125,7 +125,7 @@ def test_each_word_continues_what_precedes_it(tmp_path: Path) -> None:
     example = Example(id="1", text="Well, (he) can't.", context="So.")
     (prediction,) = predict(BY_LOGLIKELIHOOD, model, [example])
     requests = [request for request in model.asked if isinstance(request, Continuation)]
-    assert [request.continuation for request in requests] == ["Well", ",", " (", "he", ")", " can't", "."]
+    assert [request.continuation for request in requests] == [" Well", ",", " (", "he", ")", " can't", "."]
     assert all(request.context + request.continuation in "So. Well, (he) can't." for request in requests)
     assert texts(prediction, example.text) == ["Well", ",", "(", "he", ")", "can't", "."]
 
@@ -141,12 +141,20 @@ def test_words_are_those_of_the_task(language: str, segmenter: str, words: int, 
     assert row["pred"]["text"]["words"][0][2] == 8 * 3 * row["pred"]["text"]["words"][0][1]
 
 
-def test_no_blank_is_put_after_a_context_in_a_script_without_them() -> None:
-    model = Scripted({"他": [1.0], "He": [1.0]})
+def test_the_blank_after_a_context_belongs_to_the_first_word() -> None:
+    """It does so whether the tokenizer joins both or not; no blank is put where a script has none."""
+    model = Scripted({"他": [1.0], " He": [1.0], "He": [1.0]})
     predict(BY_WORDS, model, [Example(id=context, text=text, context=context) for context, text in [
-        ("她说。", "他"), ("Yes.", "He"), ("Yes.\n", "He"), ("", "He")
+        ("她说。", "他"), ("Yes.", "He"), ("No. ", "He"), ("Yes.\n", "He"), ("", "He")
     ]])  # fmt: skip
-    assert {request.context for request in model.requests} == {"她说。", "Yes. ", "Yes.\n", ""}
+    requests = [(request.context, *request.pieces) for request in model.requests]
+    assert requests == [("她说。", "他"), ("Yes.", " He"), ("No.", " He"), ("Yes.\n", "He"), ("", "He")]
+
+
+def test_a_byte_of_the_floor_has_eight_bits_after_a_context(tmp_path: Path) -> None:
+    done = run(tmp_path, [{"text": "5 is odd.", "context": "Yes."}], "uniform_bytes")
+    (score,) = (score for score in done.record.tasks[0].scores if score.metric == "bits_per_byte")
+    assert score.value == 8
 
 
 @pytest.mark.parametrize(
@@ -197,12 +205,12 @@ def test_a_causal_model_says_what_a_plain_loop_says(
     examples = [Example(id=line, text=line, context=context) for line in LINES[:3]]
     for example, prediction in zip(examples, predict(BY_WORDS, model, examples), strict=True):
         tokens = plain_causal(folder, example.text, context)
-        begin = 0  # a blank, also one in a token of its own, belongs to the word behind it
+        begin = -bool(context)  # a blank, also one in a token of its own, belongs to the word behind it
         for piece in prediction.value.text.pieces:
             bits = -sum(logprob for logprob, start, end in tokens if start < piece.end and end > begin)
             begin = piece.end
             assert piece.bits == pytest.approx(bits / math.log(2), abs=1e-4)
-        everything = -sum(logprob for logprob, _, end in tokens if end > 0) / math.log(2)
+        everything = -sum(logprob for logprob, _, end in tokens if end > -bool(context)) / math.log(2)
         assert sum(filter(None, bits_of(prediction))) == pytest.approx(everything, abs=1e-3)
 
 

@@ -155,9 +155,9 @@ def several_metrics(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("suite")
     suite = "{name: several, tasks: [mini_pairs, mini_alignment], contrasts: {all: {tasks: [mini_pairs]}}}"
     (folder / "several.suite.yaml").write_text(suite, encoding="utf-8")
-    settings = {"limit": 10, "probes": True, "baselines": False, "include_path": folder}
-    figeval.run("several", "overlap", output_path=folder / "run", **settings)
-    return folder / "run"
+    output = folder / "run"
+    figeval.run("several", "overlap", limit=10, probes=True, baselines=False, include_path=folder, output_path=output)
+    return output
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_seeds_that_are_not_trained_yet(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_equal_values_without_bounds_show_no_margin(cli: Cli, tmp_path: Path) -> None:
-    """Differences of bits have no bounds, wherever their mean is, so texts that were not asked may differ in any way."""
+    """Differences of bits have no bounds, so those of other texts may be of any size."""
     fields = "{id: row.id, text: row.id, contrast: row.literal}"
     head = "name: texts, description: x, type: surprisal, metrics: [contrast_difference]"
     (tmp_path / "x.task.yaml").write_text(f"{{{head}, data: {{test: 'jsonl:x.jsonl'}}, fields: {fields}}}", "utf-8")
