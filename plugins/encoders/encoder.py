@@ -269,7 +269,7 @@ def load_library_model(setup: ModelSetup[Any], library_class: str, since: str) -
 
     try:
         with suppress_logging("sentence_transformers"):  # it tells which prompt it would put before every text
-            loader = f"{library_class} {options} {setup.device} {checkpoint.digest_beside_base()}"
+            loader = f"{library_class} {options} {setup.device}"
             model: Any = load_weights(checkpoint, load, loader=loader)[0]
     except load_errors() as error:
         raise ModelError(f"sentence-transformers cannot load {name!r}: {one_line(error)}") from error

@@ -19,7 +19,8 @@ from ..torch_models.checkpoint import CONFIG, MODULES, Checkpoint
 LIBRARY = "sentence_transformers."
 # Classes of PyLate that the library reads as its own.
 ALIASES = frozenset({"pylate.models.Dense.Dense"})
-ROUTERS = {"Router": "router_config.json", "Asym": CONFIG}  # class → file that names the classes of its routes
+ROUTERS = ("Router", "Asym")
+ROUTES = ("router_config.json", CONFIG)  # files that may name the classes of a router's routes
 
 
 def check_modules(checkpoint: Checkpoint, *, trusted: bool) -> None:
@@ -44,20 +45,28 @@ def _foreign_code(checkpoint: Checkpoint) -> Iterator[str]:
         raise ModelError(f"{MODULES} of {checkpoint.model!r} is no list of modules; save or download the model again")
     yield from _foreign_architecture(checkpoint.config)
     for module in modules:
-        name, folder = str(module.get("type", "")), str(module.get("path") or "")
-        if not _is_of_library(name):
-            yield name
-        if folder.startswith(("/", "\\")) or ".." in folder:
-            yield folder
-            continue
-        routes = ROUTERS.get(name.rpartition(".")[2])
-        config = _read(checkpoint, f"{folder}/{routes or CONFIG}") if folder else None
+        yield from _foreign_module(checkpoint, str(module.get("type", "")), str(module.get("path") or ""))
+
+
+def _foreign_module(checkpoint: Checkpoint, name: str, folder: str) -> Iterator[str]:
+    """Yield the names of classes that are in neither library, of a module and the modules to which it routes texts."""
+    if not _is_of_library(name):
+        yield name
+    if folder.startswith(("/", "\\")) or ".." in folder:
+        yield folder
+        return
+    prefix = f"{folder}/" if folder else ""
+    is_router = name.endswith(ROUTERS)
+    for config in (_read(checkpoint, prefix + file) for file in (ROUTES if is_router else (CONFIG,))):
         if not isinstance(config, dict):
             continue
-        types = config.get("types") if routes else None
-        if isinstance(types, dict):
-            yield from (str(kind) for kind in types.values() if not _is_of_library(str(kind)))
         yield from _foreign_architecture(config)
+        types = config.get("types") if is_router else None
+        for route, kind in types.items() if isinstance(types, dict) else ():
+            if route.strip("./"):
+                yield from _foreign_module(checkpoint, str(kind), prefix + route)
+            else:  # the folder of the router itself
+                yield str(kind)
 
 
 def _is_of_library(name: str) -> bool:

@@ -367,7 +367,7 @@ def open_sparse(settings: SparseSettings) -> SparseMatcher:
     Raises:
         ModelError: no such model, one of another kind, code of its own, or a setting that `prepare` rejects.
     """
-    checkpoint = locate(settings.model, settings.revision)
+    checkpoint = locate(settings.model, settings.revision, settings.base)
     if settings.pooling is not None and checkpoint.sentence_class:
         raise ModelError(f"{settings.model!r} brings its own pooling; leave pooling= out")
     if not checkpoint.sentence_class and checkpoint.architecture.endswith("ForMaskedLM"):
@@ -385,7 +385,7 @@ def open_late(settings: MatchingSettings) -> LateMatcher:
     Raises:
         ModelError: no such model, one of another kind, code of its own, or a setting that `prepare` rejects.
     """
-    checkpoint = locate(settings.model, settings.revision)
+    checkpoint = locate(settings.model, settings.revision, settings.base)
     if backend_of(checkpoint) != "late_interaction":
         raise _other_kind(checkpoint, "late_interaction")
     return LateMatcher(*_prepare(settings, checkpoint))

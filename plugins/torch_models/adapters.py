@@ -112,7 +112,7 @@ def check_weights_file(folder: Path, model: str) -> None:
     Raises:
         ModelError: otherwise.
     """
-    names = [path.name for path in weight_files(folder)]
+    names = [path.name for path in weight_files(folder) if path.parent == folder]  # not those of further modules
     if not set(ADAPTER_WEIGHTS) & set(names):
         raise ModelError(f"{model!r} has an {ADAPTER_CONFIG} but no {ADAPTER_WEIGHTS[0]}; save the adapter again")
     if weight_names := [name for name in names if any(fnmatch(name, pattern) for pattern in WHOLE_WEIGHTS)]:

@@ -89,7 +89,10 @@ class Checkpoint:
             ModelError: the hub does not have the files or denies access to them.
         """
         folder = self.adapter_folder()
-        return folder if self.base is None else join_folders(self.base.folder_here(), folder, self.config)
+        if self.base is None:
+            return folder
+        check_weights_file(folder, self.model)
+        return join_folders(self.base.folder_here(), folder, self.config)
 
     def adapter_folder(self) -> Path:
         """Return the local folder of the model itself: that of an adapter has no files of its base."""
@@ -114,12 +117,15 @@ class Checkpoint:
         return digest if self.base is None else f"{digest} base {self.base.fingerprint()}"
 
     def digest_beside_base(self) -> str:
-        """Return a digest of an adapter's files that come before those of its base; empty for a whole model."""
+        """Return a digest of the adapter's files that libraries read in place of the base's; empty for a whole model.
+
+        Weights of heads, which figeval reads itself, lie beside the adapter; those of other modules have a folder.
+        """
         if self.base is None:
             return ""
-        return " ".join(
-            f"{name} {digest_of_file(path).hex()}" for name, path in adapter_files(self.adapter_folder()).items()
-        )
+        files = adapter_files(self.adapter_folder())
+        names = (name for name in files if name != DECLARATION and ("/" in name or not name.endswith(".safetensors")))
+        return " ".join(f"{name} {digest_of_file(files[name]).hex()}" for name in names)
 
     def describe_adapter(self) -> JSON:
         """Return the type of an adapter and its base, for the record; empty for a whole model."""
@@ -225,10 +231,12 @@ def _read_adapter(files: Checkpoint, name: str | None) -> Checkpoint:
     weights = files.path(ADAPTER_WEIGHTS[0])
     labels = count_labels(weights, files.adapter) if weights is not None and trained is None else None
     from_base = {key: value for key, value in base.declared.items() if key != "about"}
+    # What was trained here reads as a checkpoint of its own; its figeval.json says how, as that of a whole model does.
+    base_sentence = None if "kind" in (declared or {}) else base.sentence
     return replace(
         files,
         config=join_configs(base.config, trained, files.adapter, labels, files.model),
-        sentence=sentence if sentence is not None else ({} if modules is not None else base.sentence),
+        sentence=sentence if sentence is not None else ({} if modules is not None else base_sentence),
         declared=from_base if declared is None else declared,
         base=base,
     )

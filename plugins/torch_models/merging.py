@@ -21,6 +21,7 @@ from warnings import catch_warnings, simplefilter
 from figeval.errors import ModelError
 from figeval.types import JSON
 
+from .adapter_patterns import expand_patterns
 from .adapters import ADAPTER_CONFIG, ADAPTER_NAME, TOKENIZER, WRAPPED, weights_file
 from .batching import free_memory, release_memory
 from .checkpoint import Checkpoint
@@ -82,7 +83,8 @@ def load_weights(checkpoint: Checkpoint, load: Callable[[], Loaded], *, loader: 
     if checkpoint.base is None:
         BASES.forget()  # there may be no memory for both
         return load()
-    key = json.dumps([checkpoint.base.fingerprint(), checkpoint.config, loader], sort_keys=True)
+    files = checkpoint.digest_beside_base()
+    key = json.dumps([checkpoint.base.fingerprint(), checkpoint.config, files, loader], sort_keys=True)
     model, report = BASES.copy_of(key, load)
     names = merge(inner_model(model), checkpoint)
     missing = [name for name in report.get("missing_keys", ()) if name not in names]
@@ -151,7 +153,12 @@ def _merge(model: PreTrainedModel, weights: dict[str, Tensor], adapter: JSON) ->
     targets = dict(host.module.named_parameters())
     values = {name: _as_target(weight, targets.get(name), model) for name, weight in weights.items()}
     config.modules_to_save = _modules_of(full_names, config.modules_to_save or ())
-    tuner = PEFT_TYPE_TO_TUNER_MAPPING[config.peft_type](host.module, config, ADAPTER_NAME, low_cpu_mem_usage=True)
+    ranks = _take_ranks(config)
+    expand_patterns(config, [name for name, _ in host.module.named_modules() if name])
+    kind: Any = PEFT_TYPE_TO_TUNER_MAPPING[config.peft_type]
+    tuner = kind(host.module, config, ADAPTER_NAME, low_cpu_mem_usage=not ranks)
+    if ranks:
+        tuner.resize_modules_by_rank_pattern(ranks, ADAPTER_NAME)
     result = set_peft_model_state_dict(host.module, values, ADAPTER_NAME, low_cpu_mem_usage=True)
     _check_names(result.missing_keys, result.unexpected_keys, prefix)
     tuner.merge_and_unload(safe_merge=True)
@@ -172,7 +179,8 @@ def _config_of(adapter: JSON) -> PeftConfig:
     for name, value in adapter.items():
         if name not in names and value:
             raise ValueError(f"{ADAPTER_CONFIG} has the option {name!r:.40}, which the installed peft does not know")
-    ranks = [adapter.get("r", 1), *dict(adapter.get("rank_pattern") or {}).values()]
+    pattern = dict(adapter.get("rank_pattern") or {}).values()
+    ranks = [adapter.get("r", 1), *(len(rank) if isinstance(rank, list) else rank for rank in pattern)]
     if not all(isinstance(rank, int) and 0 <= rank <= MAX_RANK for rank in ranks):
         raise ValueError(f"{ADAPTER_CONFIG} has a rank that is no integer up to {MAX_RANK}")
     values = {name: value for name, value in adapter.items() if name in names}
@@ -181,6 +189,18 @@ def _config_of(adapter: JSON) -> PeftConfig:
     if hasattr(config, "init_lora_weights"):
         config.init_lora_weights = True  # nothing is computed for values that are read from the file
     return config
+
+
+def _take_ranks(config: PeftConfig) -> dict[str, list[bool]]:
+    """Return which ranks of each matrix a trained AdaLoRA has left, by name, and remove them from its configuration.
+
+    peft would look for them in a model of its own when it reads the weights.
+    """
+    if config.peft_type != "ADALORA":
+        return {}
+    ranks: dict[str, list[bool]] = config.rank_pattern or {}
+    config.rank_pattern = None
+    return ranks
 
 
 # ---- where the names of an adapter's weights belong ------------------------------------------------------------------

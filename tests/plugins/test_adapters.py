@@ -321,6 +321,9 @@ DAMAGE: dict[str, tuple[Callable[[Adapted], object], str]] = {
     "no adapter": (weights_of(lambda name, tensor: {"a": tensor.clone()}), "no weights of an adapter"),
     "no weights": (lambda pair: (pair.adapter / "adapter_model.safetensors").unlink(), "adapter_model.safetensors"),
     "cut off": (lambda pair: (pair.adapter / "adapter_model.safetensors").write_bytes(b"{}"), "cannot be merged"),
+    "no pattern": (config_of(target_modules="("), "no regular expression"),
+    "no pattern of values": (config_of(alpha_pattern={"(": 2}), "no regular expression"),
+    "pattern of layers": (config_of(layers_to_transform=[0], layers_pattern="(a+)+"), "layers_pattern"),
     "no JSON": (lambda pair: (pair.adapter / "adapter_config.json").write_bytes(b"{"), "adapter_config.json"),
     "two models": (lambda pair: shutil.copy(pair.merged / "model.safetensors", pair.adapter), "both an adapter"),
 }  # fmt: skip
@@ -333,6 +336,86 @@ def test_what_cannot_be_merged_is_one_line(name: str, simple: Adapted, open_mode
     with pytest.raises(ModelError, match=words) as caught:
         outputs(open_model("causal", simple.adapter), RESTS)
     assert "\n" not in str(caught.value) and "\x1b" not in str(caught.value) and "\u202e" not in str(caught.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("option", ["target_modules", "rank_pattern"])
+def test_a_pattern_that_would_match_for_ever_is_one_line(option: str, simple: Adapted, open_model: Any) -> None:
+    pattern = r"(?:(?:[a-z_0-9]+[.]?)+)+[!#]"
+    config_of(**{option: pattern if option == "target_modules" else {pattern: 3}})(simple)
+    with pytest.raises(ModelError, match="seconds"):
+        outputs(open_model(simple.adapter), RESTS)
+
+
+def test_files_beside_an_adapter_are_not_those_of_the_one_before(
+    simple: Adapted, tmp_path: Path, open_model: Any
+) -> None:
+    """Files that libraries read count, such as the token that ends a text; notes on the training do not."""
+    other = shutil.copytree(simple.adapter, tmp_path / "other")
+    noted = shutil.copytree(simple.adapter, tmp_path / "noted")
+    (noted / "figeval.json").write_text('{"about": {"seed": 1}}')
+    (simple.adapter / "generation_config.json").write_text('{"eos_token_id": 7}')
+    models = [open_model(folder) for folder in (simple.adapter, other, noted)]
+    networks = [model.network.model for model in models]
+    ends = [network.generation_config.eos_token_id for network in networks]
+    assert ends[0] == 7 and ends[1] == ends[2] != 7
+    embeddings = [network.get_input_embeddings().weight for network in networks]
+    assert embeddings[1] is embeddings[2]
+
+
+def test_a_module_of_a_sentence_encoder_may_lie_beside_its_adapter(
+    sentence_folder: Path, tmp_path: Path, open_model: Any
+) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.base.modules import Dense
+
+    base = SentenceTransformer(str(sentence_folder), device="cpu")
+    width = base.get_embedding_dimension() or 0
+    base.append(Dense(width, 3, activation_function=torch.nn.Identity()))
+    base.save_pretrained(str(tmp_path / "base"), create_model_card=False)
+    config = lora("FEATURE_EXTRACTION", target_modules=["q", "v"])
+    pair = adapt(tmp_path / "base", tmp_path, "AutoModel", config)
+    plain = outputs(open_model(pair.adapter), TEXTS)
+    whole_files = shutil.ignore_patterns("config.json")
+    copy = shutil.copytree(tmp_path / "base", tmp_path / "by-library", ignore=whole_files)
+    (copy / "model.safetensors").unlink()
+    shutil.copytree(pair.adapter, copy, dirs_exist_ok=True)
+    assert list(copy.glob("*_Dense/model.safetensors"))
+    assert outputs(open_model(copy), TEXTS) == plain
+
+
+def test_a_sparse_encoder_takes_another_base(workshop: Workshop, tmp_path: Path, open_model: Any) -> None:
+    pair = adapt(workshop("bert", "ForMaskedLM"), tmp_path, "AutoModelForMaskedLM", lora(None, **LINEAR))
+    answers = outputs(open_model("sparse", pair.merged, pooling="max"), PAIRS)
+    moved = shutil.copytree(pair.base, tmp_path / "moved")
+    config_of(base_model_name_or_path="nowhere/at/all")(pair)
+    assert outputs(open_model("sparse", pair.adapter, pooling="max", base=str(moved)), PAIRS) == alike(answers)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of peft, which reads its own ranks as a pattern
+def test_adalora_has_the_ranks_that_training_left(workshop: Workshop, tmp_path: Path, open_model: Any) -> None:
+    from transformers import AutoModelForCausalLM
+
+    base = workshop("llama", "ForCausalLM")
+    schedule = {"total_step": 8, "tinit": 1, "tfinal": 2, "deltaT": 1, "beta1": 0.5, "beta2": 0.5}
+    config = peft.AdaLoraConfig(init_r=4, target_r=2, task_type="CAUSAL_LM", **schedule)
+    network = peft.get_peft_model(AutoModelForCausalLM.from_pretrained(base), config)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.5)
+    ids = torch.arange(16).reshape(2, 8)
+    for step in range(8):
+        network(input_ids=ids, labels=ids).loss.backward()
+        optimizer.step()
+        network.base_model.update_and_allocate(step)
+        optimizer.zero_grad()
+    network.save_pretrained(tmp_path / "adapter")
+    assert json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())["rank_pattern"]
+    merged = peft.PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(base), tmp_path / "adapter")
+    whole = shutil.copytree(base, tmp_path / "whole")
+    merged.merge_and_unload().save_pretrained(whole)
+    answers = outputs(open_model("causal", tmp_path / "adapter"), RESTS)
+    assert answers == alike(outputs(open_model("causal", whole), RESTS))
+    assert answers != outputs(open_model("causal", base), RESTS)
 
 
 def test_bases_that_are_no_base(simple: Adapted, tmp_path: Path, open_model: Any) -> None:

@@ -171,7 +171,9 @@ def test_an_older_library_is_one_line(colbert: Path, open_model: Open, monkeypat
 TRAP = "open('{marker}', 'w').close()\nclass Module: pass\nclass Trap(Module): pass\n"
 
 
-@pytest.mark.parametrize("origin", ["module", "installed", "router", "route", "architecture", "outside"])
+@pytest.mark.parametrize(
+    "origin", ["module", "installed", "router", "route", "nested", "top", "architecture", "outside"]
+)
 def test_code_that_comes_with_a_checkpoint_is_not_run(
     origin: str, splade: Path, colbert: Path, sentence_folder: Path, tmp_path: Path, open_model: Open
 ) -> None:
@@ -190,9 +192,16 @@ def test_code_that_comes_with_a_checkpoint_is_not_run(
             )
         else:
             modules[0] |= {"type": "sentence_transformers.base.modules.router.Router", "path": "0_Router"}
-            (copy / "0_Router").mkdir()
-            types: Any = {"query_0": "trap.Trap"} if origin == "router" else {"query_0": {"type": "trap.Trap"}}
-            (copy / "0_Router" / "router_config.json").write_text(json.dumps({"types": types, "structure": {}}))
+            router = copy / ("" if origin == "top" else "0_Router")
+            types: Any = {"query_0": {"type": "trap.Trap"} if origin == "route" else "trap.Trap"}
+            if origin == "top":
+                modules[0]["path"] = ""
+            elif origin == "nested":
+                (router / "query_0").mkdir(parents=True)
+                (router / "query_0" / "config.json").write_text(json.dumps({"types": types, "structure": {}}))
+                types = {"query_0": "sentence_transformers.models.Router"}
+            router.mkdir(exist_ok=True)
+            (router / "router_config.json").write_text(json.dumps({"types": types, "structure": {}}))
         (copy / "modules.json").write_text(json.dumps(modules))
         with pytest.raises(ModelError) as caught:
             open_model(copy)
