@@ -230,6 +230,7 @@ def test_a_packaged_task_is_read_again(cli: Cli, tmp_path: Path) -> None:
     assert scores[0] == scores[1]
 
 
+@pytest.mark.usefixtures("real_data")
 def test_texts_without_a_licence_are_not_passed_on(cli: Cli, tmp_path: Path) -> None:
     done = cli("package", "epic_mcq", "-o", "out")
     assert done.code == 2

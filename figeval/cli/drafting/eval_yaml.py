@@ -18,7 +18,7 @@ from figeval.cli.drafting.columns import Column, sample_columns
 from figeval.cli.drafting.shapes import Draft, Sheet, find_choice
 from figeval.cli.drafting.task_text import with_common_fields
 from figeval.data.hub import open_hub
-from figeval.data.hub_cache import HubAddress, cached_folder, parse_address
+from figeval.data.hub_cache import REACH_SECONDS, HubAddress, cached_folder, parse_address
 from figeval.data.readers import DataContext, copies, fetch
 from figeval.errors import DataError, FigevalError
 from figeval.io.files import read_text
@@ -115,14 +115,16 @@ def _find_file(address: HubAddress) -> Path | None:
             return folder / FILE
     if copies(address.name):
         return None
-    from huggingface_hub import constants, hf_hub_download
+    from huggingface_hub import HfApi, constants, hf_hub_download
 
     if constants.HF_HUB_OFFLINE:
         return None
     try:
-        revision = address.revision or None
-        return Path(hf_hub_download(address.name, FILE, repo_type="dataset", revision=revision))
-    except Exception:  # without this file, or without a network, the rows decide
+        info = HfApi().dataset_info(address.name, revision=address.revision or None, timeout=REACH_SECONDS)
+        if FILE not in [sibling.rfilename for sibling in info.siblings or ()]:
+            return None
+        return Path(hf_hub_download(address.name, FILE, repo_type="dataset", revision=info.sha))
+    except Exception:  # whatever the hub's client raises without a network; then the rows decide, or say what is wrong
         return None
 
 

@@ -29,6 +29,7 @@ EXPECTED = "give a file with rows, or an address such as hub:OWNER/NAME#SPLIT"
 SPLITS = {"train": "train", "dev": "dev", "valid": "dev", "validation": "dev", "val": "dev", "test": "test"}
 SPLIT = re.compile(rf"(?<![^\W_])({'|'.join(sorted(SPLITS, key=len, reverse=True))})(?![^\W_])", re.IGNORECASE)
 HUB = "hub:"
+MAX_NAME_CHARS = 60  # a longer name of a column is a text
 
 
 @dataclass(frozen=True)
@@ -201,6 +202,8 @@ def _unrecognised(source: str, columns: Mapping[str, object], kind: str, named: 
         return f"{source}: no columns for a {kind} task among {listed}; name them with --columns {fields}"
     if kind:
         return f"{source}: the values of these columns make no {kind} task; name others of {listed} with --columns"
+    if any(len(name) > MAX_NAME_CHARS for name in columns):
+        return f"{source}: the first row holds texts, not names of columns; write a row with names above it"
     cure = "say what they are, as in --type classification --columns text=COLUMN,label=COLUMN"
     return f"{source}: the columns {listed} are of no known shape; {cure}"
 

@@ -38,7 +38,7 @@ GOLD = (
     "gold answer answerkey answeridx answerindex answerid correct correctanswer correctoption correctindex "
     "goldindex goldlabel label labels target solution"
 )
-LABEL = "label labels goldlabel gold class target y answer relation category sentiment"
+LABEL = "label labels goldlabel gold class target y answer relation category sentiment output answerkey"
 TWO_TEXTS = (
     *(("premise", "hypothesis"), ("prem", "hyp"), ("sentence1", "sentence2"), ("text1", "text2"), ("sent1", "sent2")),
     *(("s1", "s2"), ("left", "right"), ("question1", "question2"), ("text0", "text1"), ("idiom", "paraphrase")),
@@ -46,9 +46,10 @@ TWO_TEXTS = (
 )
 GRADE = "score grade rating similarity similarityscore meanscore mean label relatednessscore"
 TEXT = "text sentence tweet content utterance review story passage comment document paragraph input question"
-INPUT = "prompt input question story source text sentence idiom proverb keywords narrative document tweet"
+INPUT = "prompt input question story fable source text sentence idiom proverb keywords narrative document tweet"
 OUTPUT = (
-    "reference references target output completion response moral paraphrase rephrase summary explanation literal "
+    "reference references target output completion response moral lesson paraphrase rephrase "
+    "summary explanation literal "
     "meaning translation answer narrative story"
 )
 ID = "id idx index uid guid qid exampleid pairid key"
