@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from decimal import Decimal
 from importlib.resources.abc import Traversable
@@ -28,9 +29,13 @@ from figeval.io.json_files import read_json
 from figeval.io.text import one_line, time_text, valid
 
 if TYPE_CHECKING:
-    from pyarrow import Schema
+    from pyarrow import RecordBatch, Schema
 
 BATCH_ROWS = 256
+SIZE_RATIO = 8  # size of a row in memory ÷ that of its JSON, at most
+PACKED_BUFFER = re.compile(rb"(?=(.{8})(?:\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18))", re.DOTALL)  # length, frame
+PACKED_BUFFER_BYTES = 12
+MAX_ADDRESS = 1 << 47  # of memory
 SAVED, SAVED_SPLITS = (
     "state.json",
     "dataset_dict.json",
@@ -48,7 +53,7 @@ def numbered_parquet(file: Traversable) -> Iterator[tuple[str, Row]]:
     Raises:
         DataError: it is no Parquet file or damaged, unpacks to too much, or a row is too long.
     """
-    return _numbered(file, _read_parquet(file))
+    return _numbered(file, "Parquet", _parquet_batches)
 
 
 def numbered_arrow(file: Traversable) -> Iterator[tuple[str, Row]]:
@@ -59,7 +64,7 @@ def numbered_arrow(file: Traversable) -> Iterator[tuple[str, Row]]:
             several splits.
     """
     for part in [file] if is_file(file) else saved_files(file):
-        yield from _numbered(part, _read_arrow(part))
+        yield from _numbered(part, "Arrow", _arrow_batches)
 
 
 def saved_files(folder: Traversable) -> list[Traversable]:
@@ -87,6 +92,20 @@ def saved_files(folder: Traversable) -> list[Traversable]:
 # ---- batches ---------------------------------------------------------------------------------------------------------
 
 
+def _numbered(
+    file: Traversable, kind: str, batches: Callable[[Traversable, IO[bytes]], Iterator[RecordBatch]]
+) -> Iterator[tuple[str, Row]]:
+    limit, number = max_row_bytes(), 0
+    max_size = SIZE_RATIO * limit
+    with _open_stream(file, kind) as stream:
+        for part in chain.from_iterable(_parts(batch, max_size) for batch in batches(file, stream)):
+            if part.num_rows == 1 and _array_size(part.to_struct_array(), max_size) > max_size:
+                raise too_long(f"{file}: row {number + 1}", limit)
+            for row in part.to_pylist(maps_as_pydicts="strict"):
+                number += 1
+                yield f"{file}: row {number}", plain_row(row, f"{file}: row {number}", limit)
+
+
 @contextmanager
 def _open_stream(file: Traversable, kind: str) -> Iterator[IO[bytes]]:
     """Open a file, and turn the errors of pyarrow into a `DataError`, also while it is read."""
@@ -97,39 +116,116 @@ def _open_stream(file: Traversable, kind: str) -> Iterator[IO[bytes]]:
     try:
         with file.open("rb") as stream:
             yield stream
-    except (ArrowException, OSError, ValueError, OverflowError, KeyError, TypeError) as error:
+    except (ArrowException, OSError, ValueError, OverflowError, KeyError, MemoryError) as error:
         if isinstance(error, DataError):
             raise
         reason = one_line(str(error), 100) or type(error).__name__
         raise DataError(f"{file} cannot be read as {kind} ({reason}); check the file, or copy it again") from error
 
 
-def _read_parquet(file: Traversable) -> Iterator[list[Row]]:
-    with ExitStack() as stack:
-        stream = stack.enter_context(_open_stream(file, "Parquet"))
-        from pyarrow.parquet import ParquetFile
+def _parquet_batches(file: Traversable, stream: IO[bytes]) -> Iterator[RecordBatch]:
+    from pyarrow.parquet import ParquetFile
 
-        max_bytes = max(RATIO_FROM_BYTES, MAX_RATIO * stream.seek(0, 2))
-        table = stack.enter_context(ParquetFile(stream))
+    max_bytes = _max_bytes(stream)
+    with ParquetFile(stream) as table:
         groups = range(table.metadata.num_row_groups)
         if sum(table.metadata.row_group(group).total_byte_size for group in groups) > max_bytes:
-            raise DataError(f"{file} unpacks to more than {max_bytes:,} bytes; save it as CSV if you trust it")
+            raise _too_large(file, max_bytes)
         _check_columns(file, table.schema_arrow)
-        yield from (batch.to_pylist() for batch in table.iter_batches(BATCH_ROWS, use_threads=False))
+        yield from table.iter_batches(BATCH_ROWS, use_threads=False)
 
 
-def _read_arrow(file: Traversable) -> Iterator[list[Row]]:
-    with _open_stream(file, "Arrow") as stream:
-        from pyarrow import ipc
+def _arrow_batches(file: Traversable, stream: IO[bytes]) -> Iterator[RecordBatch]:
+    from pyarrow import ipc
 
-        is_file_format = stream.read(6) == b"ARROW1"
-        stream.seek(0)
-        with ipc.open_file(stream) if is_file_format else ipc.open_stream(stream) as reader:
-            _check_columns(file, reader.schema)
-            numbers = range(reader.num_record_batches) if is_file_format else ()
-            for batch in map(reader.get_batch, numbers) if is_file_format else reader:
-                starts = range(0, batch.num_rows, BATCH_ROWS)
-                yield from (batch.slice(start, BATCH_ROWS).to_pylist() for start in starts)
+    max_bytes = _max_bytes(stream)
+    if _zstd_bytes(stream) > max_bytes:
+        raise _too_large(file, max_bytes)
+    is_file_format = stream.read(6) == b"ARROW1"
+    stream.seek(0)
+    with ipc.open_file(stream) if is_file_format else ipc.open_stream(stream) as reader:
+        _check_columns(file, reader.schema)
+        numbers = range(reader.num_record_batches) if is_file_format else ()
+        for batch in map(reader.get_batch, numbers) if is_file_format else reader:
+            batch.validate(full=True)  # pyarrow reads memory at offsets that a damaged file has
+            yield from (batch.slice(start, BATCH_ROWS) for start in range(0, batch.num_rows, BATCH_ROWS))
+
+
+def _max_bytes(stream: IO[bytes]) -> int:
+    """Return what a file may unpack to."""
+    max_bytes = max(RATIO_FROM_BYTES, MAX_RATIO * stream.seek(0, 2))
+    stream.seek(0)
+    return max_bytes
+
+
+def _too_large(file: Traversable, max_bytes: int) -> DataError:
+    return DataError(f"{file} unpacks to more than {max_bytes:,} bytes; save it as CSV if you trust it")
+
+
+def _zstd_bytes(stream: IO[bytes]) -> int:
+    """Return what the buffers of an Arrow file unpack to that are packed with zstd: their lengths stand before them.
+
+    Those packed with LZ4 cannot unpack to more than 255 times their size.
+    """
+    total, rest = 0, b""
+    for piece in iter(lambda: stream.read(1 << 20), b""):
+        text = rest + piece
+        for match in PACKED_BUFFER.finditer(text):
+            length = int.from_bytes(match[1], "little")
+            total += length if length < MAX_ADDRESS else 0  # otherwise no length, but other bytes
+        rest = text[-PACKED_BUFFER_BYTES + 1 :]
+    stream.seek(0)
+    return total
+
+
+# ---- sizes -----------------------------------------------------------------------------------------------------------
+
+
+def _parts(batch: RecordBatch, max_size: int) -> Iterator[RecordBatch]:
+    """Yield a batch in parts that are not too large, or have one row."""
+    if batch.num_rows <= 1 or _array_size(batch.to_struct_array(), max_size) <= max_size:
+        yield batch
+        return
+    middle = batch.num_rows // 2
+    yield from _parts(batch.slice(0, middle), max_size)
+    yield from _parts(batch.slice(middle), max_size)
+
+
+def _array_size(array: Any, max_size: int) -> int:
+    """Return the number of values and bytes that an array becomes in Python, or a number above `max_size`.
+
+    The array may take far less memory: lists overlap, and values that are null or occur once are stored once.
+    """
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if isinstance(array, pa.DictionaryArray | pa.RunEndEncodedArray):
+        values = array.dictionary if isinstance(array, pa.DictionaryArray) else array.values
+        return len(array) * (1 + _largest(values, max_size))
+    if isinstance(array, pa.UnionArray):
+        fields = [array.field(index) for index in range(array.type.num_fields)]
+        return len(array) * (1 + sum(_array_size(field, max_size) for field in fields))
+    if isinstance(array, pa.StructArray):
+        return len(array) + sum(_array_size(field, max_size) for field in array.flatten())
+    if isinstance(array, pa.MapArray):
+        start, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
+        return len(array) + sum(_array_size(part[start:end], max_size) for part in (array.keys, array.items))
+    if pa.types.is_nested(array.type):
+        count = len(array) + (compute.sum(compute.list_value_length(array)).as_py() or 0)
+        return count if count > max_size else count + _array_size(array.flatten(), max_size)
+    is_view = pa.types.is_string_view(array.type) or pa.types.is_binary_view(array.type)
+    return len(array) + (sum(len(str(value)) for value in array) if is_view else array.nbytes)
+
+
+def _largest(values: Any, max_size: int) -> int:
+    """Return at least the size of the largest of the values."""
+    from pyarrow import compute, types
+
+    if types.is_string(values.type) or types.is_large_string(values.type):
+        return compute.max(compute.binary_length(values)).as_py() or 0
+    return _array_size(values, max_size)
 
 
 def _check_columns(file: Traversable, schema: Schema) -> None:
@@ -137,12 +233,6 @@ def _check_columns(file: Traversable, schema: Schema) -> None:
         raise DataError(f"{file}: {len(schema.names):,} columns, but at most {MAX_COLUMNS:,} are read; leave some out")
     if twice := sorted(name for name, count in Counter(schema.names).items() if count > 1):
         raise DataError(f"{file}: column {twice[0]!r:.80} is named twice")
-
-
-def _numbered(file: Traversable, batches: Iterator[list[Row]]) -> Iterator[tuple[str, Row]]:
-    limit = max_row_bytes()
-    for number, row in enumerate(chain.from_iterable(batches), 1):
-        yield f"{file}: row {number}", plain_row(row, f"{file}: row {number}", limit)
 
 
 # ---- values ----------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def read_rows(address: str, folder: Path) -> list[Mapping[str, Any]]:
     return list(harness().readers.get(scheme)(path, DataContext(folder=folder, fetch=lambda *_: folder)))
 
 
-def write_stream(file: Path, table: pa.Table) -> None:
+def write_stream(file: Path | io.BytesIO, table: pa.Table) -> None:
     with pa.ipc.new_stream(file, table.schema) as writer:
         writer.write_table(table)
 
@@ -94,7 +94,7 @@ def test_values_are_those_of_json(tmp_path: Path) -> None:
         "kind": "idiom",
         "list": [1, None],
         "struct": {"left": "a", "right": [True]},
-        "map": [["a", 1]],
+        "map": {"a": 1},
         "decimal": 1.5,
         "day": "2024-01-31",
         "moment": "2024-01-31 12:30:00",
@@ -103,7 +103,7 @@ def test_values_are_those_of_json(tmp_path: Path) -> None:
         "bytes": "café",
         "large": "x",
     }
-    rest = {"decimal": 2, "moment": "2024-01-31", "large": "y", "list": [], "map": []}
+    rest = {"decimal": 2, "moment": "2024-01-31", "large": "y", "list": [], "map": {}}
     assert second == dict.fromkeys(values) | rest
     json.dumps([first, second], allow_nan=False)
 
@@ -150,6 +150,67 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     )
     with pytest.raises(DataError, match=r"unpacks to more than [\d,]+ bytes"):
         read_rows("parquet:a.parquet", tmp_path)
+
+
+LONG = 1 << 30
+OVERLAPPING = pa.ListViewArray.from_arrays([0] * 4, [1 << 20] * 4, pa.array([0] * (1 << 20), pa.int8()))
+BOMBS = {
+    "nulls in a list": pa.ListArray.from_arrays(pa.array([0, LONG], pa.int32()), pa.nulls(LONG)),
+    "nulls in lists of one size": pa.FixedSizeListArray.from_arrays(pa.nulls(LONG), LONG),
+    "overlapping lists": pa.ListViewArray.from_arrays([0], [4], OVERLAPPING),
+    "a text for each run": pa.ListArray.from_arrays(
+        pa.array([0, LONG], pa.int32()), pa.RunEndEncodedArray.from_arrays(pa.array([LONG], pa.int32()), ["x"])
+    ),
+    "a text in a dictionary": pa.ListArray.from_arrays(
+        [0, 100], pa.DictionaryArray.from_arrays(pa.array([0] * 100, pa.int8()), ["x" * 900_000])
+    ),
+    "entries of maps": pa.MapArray.from_arrays(
+        [0, 1 << 23], pa.nulls(1 << 23, pa.int8()).fill_null(0), pa.nulls(1 << 23)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BOMBS)
+def test_a_row_that_is_small_in_memory_only_is_refused(kind: str, tmp_path: Path) -> None:
+    write_file(tmp_path / "a.arrow", pa.table({"id": BOMBS[kind]}))
+    with pytest.raises(DataError, match=r"row 1: a row of more than 1,000,000 bytes"):
+        read_rows("arrow:a.arrow", tmp_path)
+
+
+def test_buffers_of_arrow_are_not_unpacked_without_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("figeval.data.columnar.RATIO_FROM_BYTES", 1 << 17)
+    table = pa.table({"n": pa.array([0] * 1_000_000, pa.int64())})
+    for number, new in enumerate((pa.ipc.new_file, pa.ipc.new_stream)):
+        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        with new(tmp_path / f"{number}.arrow", table.schema, options=options) as writer:
+            writer.write_table(table)
+        with pytest.raises(DataError, match=r"unpacks to more than [\d,]+ bytes"):
+            read_rows(f"arrow:{number}.arrow", tmp_path)
+
+
+def test_rows_of_many_long_texts_are_read_in_parts(tmp_path: Path) -> None:
+    rows = [{"id": number, "text": f"{number:03}" * 90_000} for number in range(40)]
+    table = pa.Table.from_pylist(rows)
+    write_file(tmp_path / "a.arrow", table)
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert read_rows("arrow:a.arrow", tmp_path) == read_rows("parquet:a.parquet", tmp_path) == rows
+
+
+def saved_stream() -> bytes:
+    buffer = io.BytesIO()
+    rows = [{"id": "F1", "list": ["a", "b"], "struct": {"n": 1}}, {"id": None, "list": [], "struct": None}]
+    write_stream(buffer, pa.Table.from_pylist(rows).append_column("kind", pa.array(["x", "y"]).dictionary_encode()))
+    return buffer.getvalue()
+
+
+ARROW = saved_stream()
+
+
+@given(offset=st.integers(0, len(ARROW)), put=st.binary(max_size=4), cut=st.integers(0, 4))
+def test_a_damaged_arrow_file_gives_rows_or_is_refused(offset: int, put: bytes, cut: int) -> None:
+    with tempfile.TemporaryDirectory() as name, suppress(DataError):
+        (Path(name) / "a.arrow").write_bytes(ARROW[:offset] + put + ARROW[offset + cut :])
+        read_rows("arrow:a.arrow", Path(name))
 
 
 @given(offset=st.integers(0, len(PARQUET)), put=st.binary(max_size=4), cut=st.integers(0, 4))
