@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from figeval.data import DataContext, Row
 from figeval.data.hub import numbered_hub
 from figeval.errors import DataError, MissingCopy, MissingData
-from figeval.io.text import near
+from figeval.io.text import near, one_line
 from figeval.language.questions import core_of
 
 OWNER = "EuroEval"
@@ -111,7 +111,8 @@ def take_apart(row: Row, form: Form, location: str) -> Row:
     """
     for column in ("text", "label"):
         if not isinstance(row.get(column), str):
-            raise DataError(f"{location}: expected a text in {column!r}; the columns are {', '.join(row):.200}")
+            columns = one_line(", ".join(row), 200)
+            raise DataError(f"{location}: expected a text in {column!r}; the columns are {columns}")
     match = form.pattern.fullmatch(row["text"].strip())
     if match is None:
         raise DataError(f"{location}, field 'text': {row['text']!r:.120} does not have the form of the set's questions")
