@@ -92,7 +92,7 @@ def parts(request: object) -> dict[str, str]:
     turns = enumerate(values.pop("messages", ()), start=1)
     values = {**{f"{number} {message.role}": message.content for number, message in turns}, **values}
     return {
-        name: " | ".join(value) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
+        name: " | ".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
         for name, value in values.items()
     }
 
