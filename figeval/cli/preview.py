@@ -89,6 +89,8 @@ def parts(request: object) -> dict[str, str]:
     values |= dict(values.pop("values", ()))  # inputs have their own names
     if values.get("answer", "") is None:  # of a prompt whose answer is free
         del values["answer"]
+    if not values.get("sample", 1):  # index of the first answer, where one is asked for
+        del values["sample"]
     turns = enumerate(values.pop("messages", ()), start=1)
     values = {**{f"{number} {message.role}": message.content for number, message in turns}, **values}
     return {
