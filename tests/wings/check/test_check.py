@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,10 @@ def test_a_lower_bound_for_an_error_is_refused(cli: Cli, tmp_path: Path) -> None
     assert cli("check", folder, "--max", "mini_fables.acc=1").code == 1, "an unknown number meets no condition"
 
 
+def _logprob_by_length(scale: float) -> Callable[[str, str], float]:
+    return lambda _context, word: -scale * len(word)
+
+
 @pytest.mark.parametrize(("change", "code"), [(1e-6, 0), (1e-2, 1)])
 def test_rounding_is_no_regression(change: float, code: int, cli: Cli, tmp_path: Path) -> None:
     """A model whose surprisals differ in the last digits, all in the same direction."""
@@ -144,7 +149,7 @@ def test_rounding_is_no_regression(change: float, code: int, cli: Cli, tmp_path:
     (tmp_path / "x.task.yaml").write_text(text, encoding="utf-8")
     (tmp_path / "x.jsonl").write_text("".join(f'{{"id": "word{n} {n}"}}\n' for n in range(100)), encoding="utf-8")
     for name, scale in (("old", 1.0), ("new", 1 + change)):
-        model = FakeLanguageModel(function=lambda _context, word, scale=scale: -scale * len(word))
+        model = FakeLanguageModel(function=_logprob_by_length(scale))
         figeval.run("texts", model, name=name, include_path=tmp_path, output_path=tmp_path / name)
     assert cli("check", tmp_path / "new", "--not_worse_than", tmp_path / "old").code == code
 
