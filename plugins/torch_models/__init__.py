@@ -4,7 +4,7 @@
 |---|---|
 | `settings` | options from --model_args and the factory that checks them, for models of all families |
 | `checkpoint` `files` | a model's files and their digest, the backend its config names, the model hub |
-| `adapters` `merging` | adapters of peft: what their folders say, and their merging into bases that they share |
+| `adapters` `adapter_patterns` `merging` | adapters of peft: their folders, and their merging into shared bases |
 | `loading` | device, precision, weights, and `Neural`, the base class of all torch backends |
 | `overlapping` `reading` | batches that are prepared while a device reads the ones before |
 | `unpadded` `rows` | rows that an accelerator reads end to end, without padding, and the trial of that |

@@ -53,8 +53,8 @@ def _values_by_name(values: Mapping[str, Any], names: Sequence[str], option: str
     """Return the value of each module that a pattern matches with the end of its name; the first pattern counts."""
     by_name: dict[str, Any] = {}
     for pattern, value in values.items():
-        matching = _matching(rf"(?:.*\.)?(?:{pattern})", names, option, deadline)
-        by_name |= {name: value for name in matching if name not in by_name}
+        module_names = _matching(rf"(?:.*\.)?(?:{pattern})", names, option, deadline)
+        by_name |= {name: value for name in module_names if name not in by_name}
     return {rf"^{regex.escape(name)}": value for name, value in by_name.items()}
 
 
@@ -63,9 +63,9 @@ def _matching(pattern: str, names: Sequence[str], option: str, deadline: float) 
     if len(pattern) > MAX_CHARS:
         raise ValueError(f"{ADAPTER_CONFIG}: {option} is longer than {MAX_CHARS:,} characters")
     try:
-        compiled = regex.compile(pattern)
+        expression = regex.compile(pattern)
         return [
-            name for name in names if compiled.fullmatch(name, timeout=max(math.ulp(1), deadline - time.monotonic()))
+            name for name in names if expression.fullmatch(name, timeout=max(math.ulp(1), deadline - time.monotonic()))
         ]
     except TimeoutError as error:
         raise ValueError(f"{ADAPTER_CONFIG}: matching {option} takes more than {MAX_SECONDS:.0f} seconds") from error
