@@ -24,7 +24,7 @@ from figeval.data.readers import Row
 from figeval.data.tables import MAX_COLUMNS
 from figeval.data.text_files import max_row_bytes, too_long
 from figeval.errors import DataError
-from figeval.io.files import is_file, is_folder
+from figeval.io.files import inside, is_file, is_folder
 from figeval.io.json_files import read_json
 from figeval.io.text import one_line, time_text, valid
 
@@ -83,7 +83,7 @@ def saved_files(folder: Traversable) -> list[Traversable]:
     names = [part.get("filename") for part in listed_files if isinstance(part, dict)] if listed_files else []
     if not names or not all(isinstance(name, str) and name not in ("", "..") and "/" not in name for name in names):
         raise DataError(f"{folder / SAVED} lists no files; save the dataset again")
-    files = [folder / name for name in names]
+    files = [inside(folder, name, DataError) for name in names]
     if missing := next((file for file in files if not is_file(file)), None):
         raise DataError(f"{missing} is missing; copy the folder again")
     return files

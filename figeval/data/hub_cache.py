@@ -16,7 +16,9 @@ from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any, NamedTuple
 
 from figeval.errors import DataError, FigevalError, MissingData
+from figeval.io.files import inside, read_text
 from figeval.io.text import near, one_line
+from figeval.io.yaml_files import InvalidYAML, parse_yaml
 
 HUB = "hub"  # scheme of the addresses
 NAME = r"\w[\w.-]*"
@@ -29,6 +31,7 @@ SHARD = re.compile(r"(.*)-\d{5}-of-(\d{5})")
 REMOTE = re.compile(r"hf://datasets/[^@]+@[^/]+/(.+)")
 MODULES = ("arrow", "csv", "json", "parquet", "text")  # of datasets: formats of rows, which need no other library
 CARDS = ("README.md", ".huggingface.yaml", "dataset_infos.json")  # say which files a split has
+SNAPSHOTS = "snapshots"  # folder of commits in the cache
 REACH_SECONDS = 30
 PARQUET_BRANCH = "refs/convert/parquet"  # on which the hub keeps a copy of many data sets
 
@@ -79,6 +82,8 @@ def download(path: str) -> Path:
         if (script := f"{address.name.rpartition('/')[2]}.py") in listed:
             cure = f"try the hub's copy of it: {address._replace(revision=PARQUET_BRANCH)}"
             raise DataError(f"{address} has code of its own ({script}), which figeval does not run; {cure}")
+        if CARDS[0] in listed:  # before `datasets` reads it, without limits
+            _metadata(Path(hf_hub_download(address.name, CARDS[0], repo_type="dataset", revision=commit)))
         with reading(address):
             files = _remote_files(address, commit, scratch)
         names = [*(name for name in CARDS if name in listed), *files]
@@ -115,7 +120,7 @@ def cached_folder(address: HubAddress) -> Path | None:
             commit = (cache / "refs" / (commit or constants.DEFAULT_REVISION)).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError):
             return None
-    folder = cache / "snapshots" / commit
+    folder = cache / SNAPSHOTS / commit
     return folder if COMMIT.fullmatch(commit) and folder.is_dir() else None
 
 
@@ -142,6 +147,9 @@ class HubSplit:
         name, files = _files_of(builder, address)
         if not all(Path(file).is_relative_to(folder) and ".." not in Path(file).parts for file in files):
             raise DataError(f"{address} names files outside of the data set, which figeval does not read; copy them in")
+        root = folder.parents[1] if folder.parent.name == SNAPSHOTS else folder  # of links to the blobs of a cache
+        for file in files:
+            inside(root, Path(file).relative_to(root).as_posix(), DataError)
         _check_shards(files, address, folder)
         return cls(builder, name, folder, files)
 
@@ -190,10 +198,8 @@ def _card_of(folder: Path, address: HubAddress, scratch: str) -> Path | None:
     """
     import yaml
     from datasets.data_files import get_data_patterns
-    from huggingface_hub import DatasetCard
 
-    card = folder / CARDS[0]
-    data = DatasetCard.load(card, ignore_metadata_errors=True).data.to_dict() if card.is_file() else {}
+    data = _metadata(folder / CARDS[0])
     configs = {str(config.get("config_name", "default")): config for config in data.get("configs") or []}
     if not configs:
         return None
@@ -201,7 +207,9 @@ def _card_of(folder: Path, address: HubAddress, scratch: str) -> Path | None:
     name = address.config or (next(iter(configs)) if len(configs) == 1 else defaults[0])
     if name not in configs:
         problem = f"has no configuration {name!r}" if address.config else "has several configurations"
-        raise DataError(f"{address} {problem}{near(name, configs)}; they are {', '.join(configs)}; {FORM}")
+        raise DataError(
+            f"{address} {problem}{near(name, configs)}; they are {one_line(', '.join(configs), 200)}; {FORM}"
+        )
     config = dict(configs[name])
     base = folder / str(config.pop("data_dir", ""))
     files = config.get("data_files")
@@ -217,6 +225,18 @@ def _card_of(folder: Path, address: HubAddress, scratch: str) -> Path | None:
     view = Path(mkdtemp(dir=scratch))
     (view / CARDS[0]).write_text(f"---\n{text}---\n", encoding="utf-8")
     return view
+
+
+def _metadata(card: Path) -> dict[str, Any]:
+    """Return the metadata of a card, which are YAML; empty without a card. Raises `DataError` beyond limits of size."""
+    from huggingface_hub.repocard import REGEX_YAML_BLOCK
+
+    match = REGEX_YAML_BLOCK.search(read_text(card, DataError)) if card.is_file() else None
+    try:
+        data = parse_yaml(match[2]) if match else None
+    except InvalidYAML as error:
+        raise DataError(f"{card}: the metadata cannot be read ({error}); correct them") from error
+    return data if isinstance(data, dict) else {}
 
 
 def _absolute(folder: Path, patterns: Any) -> Any:

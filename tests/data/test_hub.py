@@ -177,6 +177,32 @@ def test_a_damaged_file_is_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
+HOSTILE_CARDS = {
+    "aliases": "a0: &a0 [x, x]\n" + "".join(f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 9)}]\n" for n in range(12)),
+    "nesting": f"a: {'[' * 5000}{']' * 5000}\n",
+    "tags": "a: !!python/object/apply:os.system [exit]\n",
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE_CARDS)
+def test_metadata_beyond_limits_are_refused(tmp_path: Path, kind: str) -> None:
+    card = f"---\n{HOSTILE_CARDS[kind]}---\n".encode()
+    folder = write_files(tmp_path / "figs", {"README.md": card, "test.jsonl": LINES})
+    with pytest.raises(DataError, match="the metadata cannot be read") as caught:
+        read("acme/figs#test", {"acme/figs": folder})
+    assert "\n" not in str(caught.value)
+
+
+def test_links_out_of_a_copy_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_files(tmp_path, {"secret.jsonl": LINES})
+    folder = write_files(tmp_path / "figs", {"train.jsonl": LINES})
+    (folder / "test.jsonl").symlink_to(tmp_path / "secret.jsonl")
+    with pytest.raises(DataError, match=r"leads out of .*--allow_external_files"):
+        read("acme/figs#test", {"acme/figs": folder})
+    monkeypatch.setenv("FIGEVAL_ALLOW_EXTERNAL_FILES", "1")
+    assert read("acme/figs#test", {"acme/figs": folder}) == ROWS
+
+
 # ---- a hub -----------------------------------------------------------------------------------------------------------
 
 
