@@ -108,7 +108,7 @@ def log_loss(example: PairwiseExample, prediction: Prediction) -> float | None:
 
 MANHATTAN = mean_of(_from_votes(manhattan), absent=NO_PROBABILITIES, bounds=(0.0, 2.0))
 JSD = mean_of(_from_votes(jensen_shannon), absent=NO_PROBABILITIES)
-LOG_LOSS = mean_of(log_loss, absent=NO_PROBABILITIES, bounds=(0.0, math.inf))
+LOG_LOSS = mean_of(log_loss, absent=f"{NO_PROBABILITIES} (shares of replies are none)", bounds=(0.0, math.inf))
 
 
 def kendall(example: PairwiseExample, prediction: Prediction) -> float | None:
