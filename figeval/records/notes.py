@@ -44,7 +44,7 @@ COUNTED = {  # one, and several
         "truncated answer (increase --max_new_tokens)",
         "truncated answers (increase --max_new_tokens)",
     ),
-    "error": ("example without a reply", "examples without a reply"),
+    "error": ("question without a reply", "questions without a reply"),  # of several samples, each is a question
     "unasked": ("example that this route cannot ask about", "examples that this route cannot ask about"),
     "spans_unanswered": ("span without an answer", "spans without an answer"),
 }

@@ -256,6 +256,17 @@ def test_a_template_that_knows_no_system_role_says_so(workshop: Workshop, tmp_pa
         backend.generate([Prompt((Message("system", "Be brief."), Message("user", "Yes or no?")))])
 
 
+def test_a_template_that_passes_over_the_system_message_is_refused(
+    workshop: Workshop, tmp_path: Path, hf: Open
+) -> None:
+    template = "{% for turn in messages if turn.role != 'system' %}[{{ turn.role }}] {{ turn.content }}\n{% endfor %}"
+    backend = hf(chatty(workshop, tmp_path / "chat", template), apply_chat_template=True)
+    question = Message("user", "Yes or no?")
+    with pytest.raises(TaskError, match="leaves out the system message; add --system_as_user"):
+        backend.generate([Prompt((Message("system", "Be brief."), question))])
+    assert backend.chat([question]) == "[user] Yes or no?\n"
+
+
 def test_none_or_two_opening_tokens_are_warned_of(workshop: Workshop, tmp_path: Path, hf: Open) -> None:
     twice = hf(chatty(workshop, tmp_path / "twice", "{{ bos_token }}" + TEMPLATE), apply_chat_template=True)
     twice.generate([Prompt((Message("user", "Yes or no?"),), max_new_tokens=2)])

@@ -132,10 +132,11 @@ def test_more_samples_in_the_same_folder_keep_those_that_are_there(tmp_path: Pat
         run(task, Drawing(replies), tmp_path / "a", 3)
 
 
-def test_only_a_sample_that_failed_is_asked_for_again(tmp_path: Path) -> None:
+def test_only_a_sample_that_failed_is_asked_for_again(tmp_path: Path, cli: Cli) -> None:
     task, replies = PROVERBS
     first = run(task, Drawing(replies, fail_at=10), tmp_path / "a")
     assert (first.record.status, first.record.tasks[0].counts["error"]) == ("incomplete", 2)
+    assert "2 questions without a reply" in cli("show", tmp_path / "a").out
     again = Drawing(replies)
     assert run(task, again, tmp_path / "a").complete
     assert len(again.requests) == 2
