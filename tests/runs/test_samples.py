@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -214,6 +215,17 @@ def test_other_tools_get_every_sample(tmp_path: Path, cli: Cli) -> None:
     assert {len(json.loads(line)["resps"][0]) for line in file.read_text().splitlines()} == {3}
     table = cli("export", tmp_path / "a", "--to", "csv").out
     assert "variance (sampling)" in table
+
+
+def test_people_judge_the_first_sample(tmp_path: Path, cli: Cli) -> None:
+    task, replies = STORIES
+    done = run(task, Drawing([*replies, ""]), tmp_path / "a")
+    first = {row["id"]: row["samples"][0]["pred"] for row in done.rows(task)}
+    cli("annotate", "export", tmp_path / "a", "--criteria", "fluency=1-5", "--checks", "0", "--output", tmp_path / "b")
+    items = json.loads((tmp_path / "b/key.json").read_text())["items"]
+    with (tmp_path / "b/sheet_1.csv").open(encoding="utf-8-sig", newline="") as sheet:
+        texts = {items[row["item"]]["example"]: row["text"] for row in csv.DictReader(sheet)}
+    assert texts == {name: text for name, text in first.items() if text}
 
 
 # ---- models behind an API --------------------------------------------------------------------------------------------

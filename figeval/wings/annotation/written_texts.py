@@ -226,7 +226,9 @@ def author_names(records: Sequence[RunRecord]) -> list[str]:
 
 
 def _text_of(row: PredictionRow) -> str | None:
-    text = row["pred"] if row["status"] == "ok" else None
+    """Return the text of a row; of several samples the first, since the most frequent one is not a typical one."""
+    answer = next(iter(row.get("samples", ())), row)
+    text = answer["pred"] if answer["status"] == "ok" else None
     return text if isinstance(text, str) and text.strip() else None
 
 
