@@ -54,8 +54,12 @@ def test_an_adapter_answers_as_the_whole_model(task_type: str, name: str, task: 
     assert rows_of(alone) == rows_of(merged_training)
 
 
-def test_an_adapter_of_a_sentence_encoder_has_the_pooling_of_its_head(sentence_folder: Path, tmp_path: Path) -> None:
+def test_an_adapter_of_a_sentence_encoder_has_the_pooling_of_its_head(tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
     ground = small(tmp_path, "choice", examples_of("mini_fables", 4))
+    sentence_folder = tmp_path / "sentence"
+    SentenceTransformer(str(ground.model), device="cpu").save_pretrained(str(sentence_folder), create_model_card=False)
     common: dict[str, Any] = {"head": "biencoder", "lora": 2, "lr": 0.05, "max_steps": 2, "select_on": "none"}
     merged_training = ground.train(model=sentence_folder, **common)
     alone = ground.train(model=sentence_folder, **common, lora_unmerged=True, output=tmp_path / "adapter")
