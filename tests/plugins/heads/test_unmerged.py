@@ -54,6 +54,7 @@ def test_an_adapter_answers_as_the_whole_model(task_type: str, name: str, task: 
     assert rows_of(alone) == rows_of(merged_training)
 
 
+@pytest.mark.slow
 def test_an_adapter_of_a_sentence_encoder_has_the_pooling_of_its_head(tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
