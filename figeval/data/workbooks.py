@@ -19,7 +19,7 @@ from datetime import datetime
 from importlib.resources.abc import Traversable
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from figeval.data.archives import BROKEN, MAX_RATIO, RATIO_FROM_BYTES, document_problem
+from figeval.data.archives import BROKEN, MAX_RATIO, RATIO_FROM_BYTES, STREAMED, document_problem
 from figeval.data.readers import Find, Row
 from figeval.data.tables import check_names, named_row, padded_names
 from figeval.data.text_files import WORKBOOK_MEMBER, max_row_bytes, too_long
@@ -38,7 +38,7 @@ FORM = "write xlsx:FILE, xlsx:FILE#SHEET or xlsx:FILE#SHEET?header=ROW"
 OLD_WORKBOOK, LOCKED = b"\xd0\xcf\x11\xe0", "EncryptedPackage".encode("utf-16-le")
 FORMULA = re.compile(rb"<(?:\w+:)?f[\s>/]")
 LINE_END = re.compile(r"\r\n?")
-ESCAPED = re.compile(r"_x000([9ADad])_")  # white space that XML would change (ECMA-376, ST_Xstring)
+ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")  # a character that XML cannot have or would change (ECMA-376, ST_Xstring)
 
 
 class SheetAddress(NamedTuple):
@@ -71,9 +71,19 @@ def numbered_xlsx(address: str, find: Find) -> Iterator[tuple[str, Row]]:
     try:
         file, table = find(address), SheetAddress(address)
     except DataError:  # a name may hold # and ?, so it comes first
-        table = parse_address(address)
-        file = find(table.file)
+        file, table = _find_table(parse_address(address), find)
     return numbered_sheet(file, table.sheet, table.header)
+
+
+def _find_table(table: SheetAddress, find: Find) -> tuple[Traversable, SheetAddress]:
+    """Return a file and the place in it; the name of a sheet may hold #, too. Raises as `find` does."""
+    try:
+        return find(table.file), table
+    except DataError:
+        file, separator, rest = table.file.rpartition("#")
+        if not separator:
+            raise
+        return _find_table(table._replace(file=file, sheet=f"{rest}#{table.sheet}"), find)
 
 
 def numbered_sheet(file: Traversable, sheet: str = "", header: int | None = None) -> Iterator[tuple[str, Row]]:
@@ -253,6 +263,10 @@ class _Reader:
                 raise DataError(
                     f"{self._name} unpacks to more than {limit:,} bytes; save the sheet as CSV if you trust it"
                 )
+            if other := next((info for info in archive.infolist() if info.compress_type not in STREAMED), None):
+                raise DataError(
+                    f"{self._name}: {other.filename!r:.80} is not packed by Deflate; save the workbook again"
+                )
             return any(_holds_formula(archive, name) for name in sizes if "worksheets/" in name)
 
     def _read(self, step: Callable[[], T]) -> T:
@@ -290,5 +304,5 @@ def _text(value: object) -> str:
         return time_text(value)
     if not isinstance(value, str):
         return str(value)
-    escaped = ESCAPED.sub(lambda match: chr(int(match[1], 16)), value) if "_x000" in value else value
-    return valid(LINE_END.sub("\n", escaped))
+    text = ESCAPED.sub(lambda match: chr(int(match[1], 16)), value) if "_x" in value else value
+    return valid(LINE_END.sub("\n", text))

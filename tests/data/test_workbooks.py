@@ -62,6 +62,9 @@ def test_the_only_sheet_with_rows_is_read(tmp_path: Path) -> None:
 def test_a_name_may_look_like_an_address(tmp_path: Path) -> None:
     write_workbook(tmp_path / "a#1?header=2.xlsx", Pairs=PAIRS)
     assert read_rows("a#1?header=2.xlsx", tmp_path) == PAIR_ROWS
+    assert read_rows("a#1?header=2.xlsx#Pairs", tmp_path) == PAIR_ROWS
+    write_workbook(tmp_path / "a.xlsx", **{"C#, no. #1": PAIRS, "Other": PAIRS})
+    assert read_rows("a.xlsx#C#, no. #1?header=1", tmp_path) == PAIR_ROWS
 
 
 def test_the_header_may_stand_below_others(tmp_path: Path) -> None:
@@ -71,12 +74,12 @@ def test_the_header_may_stand_below_others(tmp_path: Path) -> None:
 
 def test_cells_become_what_a_csv_file_has(tmp_path: Path) -> None:
     day = datetime.datetime(2024, 1, 31)
-    cells = [7, 2.0, 0.1, 1e20, True, day, day.replace(hour=9), None, " a\u00a0", "_x000D_\nb", "#N/A"]
+    cells = [7, 2.0, 0.1, 1e20, True, day, day.replace(hour=9), None, " a\u00a0", "_x000D_\nb", "#N/A", "_x005F_x000D_"]
     names = [f"c{number}" for number in range(len(cells))]
     write_workbook(tmp_path / "a.xlsx", Sheet=[names, cells])
     (row,) = read_rows("a.xlsx", tmp_path)
     texts = ["7", "2", "0.1", "1e+20", "TRUE", "2024-01-31", "2024-01-31 09:00:00"]
-    assert list(row.values()) == [*texts, "", " a\u00a0", "\nb", "#N/A"]
+    assert list(row.values()) == [*texts, "", " a\u00a0", "\nb", "#N/A", "_x000D_"]
 
 
 def test_blank_rows_and_columns_without_a_name_are_left_out(tmp_path: Path) -> None:
@@ -206,3 +209,12 @@ def test_a_sheet_and_its_csv_file_have_the_same_rows(rows: list[tuple[str, str]]
         write_workbook(Path(name) / "a.xlsx", Sheet=[("left", "right"), *rows])
         (Path(name) / "a.csv").write_text(buffer.getvalue(), encoding="utf-8", newline="")
         assert read_rows("a.xlsx", Path(name)) == read_rows("a.csv", Path(name), "csv")
+
+
+def test_members_that_are_not_packed_by_deflate_are_refused(tmp_path: Path) -> None:
+    write_workbook(tmp_path / "a.xlsx", Pairs=PAIRS)
+    with zipfile.ZipFile(tmp_path / "a.xlsx") as source, zipfile.ZipFile(tmp_path / "b.xlsx", "w") as target:
+        for name in source.namelist():
+            target.writestr(name, source.read(name), zipfile.ZIP_BZIP2)
+    with pytest.raises(DataError, match="is not packed by Deflate; save the workbook again"):
+        read_rows("b.xlsx", tmp_path)
