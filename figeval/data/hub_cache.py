@@ -167,7 +167,8 @@ class HubSplit:
     def n(self) -> int | None:
         """The number of rows, if the data set says how many there should be."""
         info = (self._builder.info.splits or {}).get(self._name)
-        return (info.num_examples or None) if info is not None else None
+        count = getattr(info, "num_examples", None)  # of any type, since people write cards
+        return count if isinstance(count, int) and count > 0 else None
 
     def read(self, address: HubAddress) -> Iterator[Mapping[str, Any]]:
         """Yield the rows as `datasets` reads them. Raises `DataError` if a file is damaged."""

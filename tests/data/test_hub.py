@@ -193,6 +193,12 @@ def test_metadata_beyond_limits_are_refused(tmp_path: Path, kind: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_a_number_of_rows_that_is_none_is_not_checked(tmp_path: Path) -> None:
+    card = b"---\ndataset_info: {splits: [{name: test, num_examples: many}]}\n---\n"
+    folder = write_files(tmp_path / "figs", {"README.md": card, "test.jsonl": LINES})
+    assert read("acme/figs#test", {"acme/figs": folder}) == ROWS
+
+
 def test_links_out_of_a_copy_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_files(tmp_path, {"secret.jsonl": LINES})
     folder = write_files(tmp_path / "figs", {"train.jsonl": LINES})
