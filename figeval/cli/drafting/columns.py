@@ -94,8 +94,8 @@ class Column:
         """True for a few values that recur, none of which is a long text."""
         if not self.filled or self.is_list or any(isinstance(value, list | dict) for value in self.filled):
             return False
-        few = min(MAX_LABELS, max(3, len(self.filled) // 2))
-        return len(self.distinct) <= few and all(len(value) <= 60 for value in self.distinct)
+        max_labels = min(MAX_LABELS, max(3, len(self.filled) // 2))
+        return len(self.distinct) <= max_labels and all(len(value) <= 60 for value in self.distinct)
 
     @cached_property
     def mean_chars(self) -> float:

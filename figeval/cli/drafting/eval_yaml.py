@@ -28,7 +28,7 @@ from figeval.io.yaml_files import InvalidYAML, parse_yaml
 
 FILE = "eval.yaml"
 MAX_TASKS = 200
-PLAIN = {"generate", "prompt_template", "system_message", "user_message", "chain_of_thought", "multiple_choice"}
+SOLVERS = {"generate", "prompt_template", "system_message", "user_message", "chain_of_thought", "multiple_choice"}
 WORDED = {"prompt_template", "system_message", "user_message", "chain_of_thought"}  # their texts are not taken over
 SCORERS = {"choice", "match", "exact", "includes", "answer", "f1"}
 LITERAL = "literal:"
@@ -167,10 +167,10 @@ def _convert(values: Any, address: HubAddress) -> tuple[Draft, dict[str, str], l
 
 
 def _check_steps(task: HubTask) -> None:
-    for what, steps, usable in (("solver", task.solvers, PLAIN), ("scorer", task.scorers, SCORERS)):
+    for role, steps, supported in (("solver", task.solvers, SOLVERS), ("scorer", task.scorers, SCORERS)):
         for step in steps:
-            if step.name not in usable:
-                raise DataError(f"figeval has no counterpart of the {what} {one_line(step.name, 40)!r}")
+            if step.name not in supported:
+                raise DataError(f"figeval has no counterpart of the {role} {one_line(step.name, 40)!r}")
     if task.field_spec.input_image:
         raise DataError("its questions have images")
 
@@ -179,15 +179,15 @@ def _choice(task: HubTask, sheet: Sheet) -> Draft:
     """Return a draft with options, of which the target names the right one by its letter or index."""
     spec = task.field_spec
     choices = [spec.choices] if isinstance(spec.choices, str) else list(spec.choices or [])
-    named: dict[str, str | list[str]] = {"query": [spec.input], "options": choices}
+    columns_of: dict[str, str | list[str]] = {"query": [spec.input], "options": choices}
     if spec.target.startswith(LITERAL):
         letter = spec.target.removeprefix(LITERAL).strip()
-        place = ord(letter) - ord("A") if re.fullmatch("[A-Z]", letter) else -1
-        columns = {**sheet.columns, LITERAL: Column(LITERAL, [place] * len(next(iter(sheet.columns.values())).values))}
-        draft = find_choice(Sheet(columns, {**named, "gold": [LITERAL]})) if place >= 0 else None
-        draft = draft and Draft("choice", {**draft.fields, "gold": str(place)}, {**draft.reasons, "gold": "literal"})
+        index = ord(letter) - ord("A") if re.fullmatch("[A-Z]", letter) else -1
+        columns = {**sheet.columns, LITERAL: Column(LITERAL, [index] * len(next(iter(sheet.columns.values())).values))}
+        draft = find_choice(Sheet(columns, {**columns_of, "gold": [LITERAL]})) if index >= 0 else None
+        draft = draft and Draft("choice", {**draft.fields, "gold": str(index)}, {**draft.reasons, "gold": "literal"})
     else:
-        draft = find_choice(Sheet(sheet.columns, {**named, "gold": [spec.target]}))
+        draft = find_choice(Sheet(sheet.columns, {**columns_of, "gold": [spec.target]}))
     if draft is None:
         raise DataError(f"{one_line(spec.target, 60)!r} is neither the letter nor the index of one of the choices")
     return draft

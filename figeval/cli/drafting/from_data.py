@@ -14,7 +14,7 @@ from pathlib import Path
 
 from figeval.cli.drafting.columns import sample_columns
 from figeval.cli.drafting.eval_yaml import hub_drafts
-from figeval.cli.drafting.shapes import COMMON, FIELDS, Draft, Sheet, recognise
+from figeval.cli.drafting.shapes import COMMON_FIELDS, FIELDS, Draft, Sheet, recognise
 from figeval.cli.drafting.task_text import task_text, with_common_fields
 from figeval.data.readers import DataContext, Row, fetch, read
 from figeval.data.row_files import RowFile, read_columns
@@ -71,14 +71,16 @@ def draft_tasks(name: str, source: str, kind: str, columns: str, warn: Callable[
             raise OptionError(
                 f"--from recognises {', '.join(FIELDS)}, not {kind!r}; leave out --from to begin with a scaffold"
             )
-    members = [*dict.fromkeys(field for fields in FIELDS.values() for field in fields), *COMMON]
-    named = read_columns(columns, FIELDS[kind] + COMMON if kind else members, "text=tweet,label=sarcastic")
-    if source.startswith(HUB) and not (kind or named):
+    members = [*dict.fromkeys(field for fields in FIELDS.values() for field in fields), *COMMON_FIELDS]
+    column_names = read_columns(
+        columns, FIELDS[kind] + COMMON_FIELDS if kind else members, "text=tweet,label=sarcastic"
+    )
+    if source.startswith(HUB) and not (kind or column_names):
         listed = hub_drafts(name, source, warn)
         if listed:
-            return [_checked(task, draft, data, (), Path(), harness) for task, draft, data in listed]
+            return [_check_draft(task, draft, data, (), Path(), harness) for task, draft, data in listed]
     splits = hub_splits(source, harness) if source.startswith(HUB) else file_splits(source)
-    return [_recognised(name, splits, kind, named, harness)]
+    return [_recognised(name, splits, kind, column_names, harness)]
 
 
 # ---- rows ------------------------------------------------------------------------------------------------------------
@@ -104,21 +106,21 @@ def file_splits(source: str) -> dict[str, SplitRows]:
 
     If the file is named as a train or dev split and a test split lies beside it, that one is `test`.
     """
-    given = _file_rows(source)
-    match = None if given.file is None else list(SPLIT.finditer(given.file.name))[-1:]
-    if not match or given.file is None or given.file.is_dir() or "#" in source:
-        return {"test": given}
-    begin, end = given.file.name[: match[0].start()], given.file.name[match[0].end() :]
-    beside = {word: given.file.with_name(f"{begin}{word}{end}") for word in SPLITS}
-    others: dict[str, SplitRows] = {}
-    for word, file in beside.items():
-        if file.is_file() and file != given.file and SPLITS[word] not in others:
+    source_rows = _file_rows(source)
+    match = None if source_rows.file is None else list(SPLIT.finditer(source_rows.file.name))[-1:]
+    if not match or source_rows.file is None or source_rows.file.is_dir() or "#" in source:
+        return {"test": source_rows}
+    begin, end = source_rows.file.name[: match[0].start()], source_rows.file.name[match[0].end() :]
+    files = {word: source_rows.file.with_name(f"{begin}{word}{end}") for word in SPLITS}
+    siblings: dict[str, SplitRows] = {}
+    for word, file in files.items():
+        if file.is_file() and file != source_rows.file and SPLITS[word] not in siblings:
             with suppress(DataError):
-                others[SPLITS[word]] = _file_rows(str(file))
+                siblings[SPLITS[word]] = _file_rows(str(file))
     split = SPLITS[match[0][1].lower()]
-    if "test" not in others or split != "train":
-        return {"test": given, **{name: rows for name, rows in others.items() if name not in ("test", split)}}
-    return {"test": others.pop("test"), split: given, **others}
+    if "test" not in siblings or split != "train":
+        return {"test": source_rows, **{name: rows for name, rows in siblings.items() if name not in ("test", split)}}
+    return {"test": siblings.pop("test"), split: source_rows, **siblings}
 
 
 def _file_rows(source: str) -> SplitRows:
@@ -140,8 +142,8 @@ def hub_splits(source: str, harness: Harness) -> dict[str, SplitRows]:
         raise DataError("it is not on this machine")
 
     online, offline = DataContext(Path(), fetch), DataContext(Path(), refuse)
-    base, _, place = source.partition("#")
-    config, slash, split = place.rpartition("/")
+    base, _, fragment = source.partition("#")
+    config, slash, split = fragment.rpartition("/")
     candidates = [source] if split else [source, *(f"{base}#{name}" for name in ("test", "validation", "dev", "train"))]
     problem: FigevalError | None = None
     for address in candidates:
@@ -152,11 +154,11 @@ def hub_splits(source: str, harness: Harness) -> dict[str, SplitRows]:
             continue
         splits = {"test": split_rows(address, online)}
         for other in ("train", "validation", "dev"):
-            beside = f"{base}#{config}{slash}{other}"
-            if beside != address and SPLITS[other] not in splits and "#" in address:
+            sibling = f"{base}#{config}{slash}{other}"
+            if sibling != address and SPLITS[other] not in splits and "#" in address:
                 with suppress(FigevalError):
-                    next(iter(read(beside, offline, harness.readers)), None)
-                    splits[SPLITS[other]] = split_rows(beside, online)
+                    next(iter(read(sibling, offline, harness.readers)), None)
+                    splits[SPLITS[other]] = split_rows(sibling, online)
         return splits
     assert problem is not None
     raise problem
@@ -166,27 +168,27 @@ def hub_splits(source: str, harness: Harness) -> dict[str, SplitRows]:
 
 
 def _recognised(
-    name: str, splits: Mapping[str, SplitRows], kind: str, named: Mapping[str, str], harness: Harness
+    name: str, splits: Mapping[str, SplitRows], kind: str, column_names: Mapping[str, str], harness: Harness
 ) -> NewTask:
     """Return the task that the columns of the rows have the shape of. Raises `TaskError` if they have none."""
     test = splits["test"]
     source = str(test.file or test.address)
     columns = sample_columns(test.rows(), source)
-    sheet = Sheet(columns, named)
+    sheet = Sheet(columns, column_names)
     draft = recognise(sheet, kind)
     if draft is None:
-        raise TaskError(_unrecognised(source, columns, kind, named))
+        raise TaskError(_unrecognised(source, columns, kind, column_names))
     draft = with_common_fields(draft, sheet)
     data, files = {"test": test.address}, [test.file]
     for split, rows in splits.items():
         with suppress(FigevalError):
             other = None if split == "test" else sample_columns(rows.rows(), source)
             if other is not None and other.keys() >= columns.keys():
-                again = recognise(Sheet(other, named), draft.kind)
+                again = recognise(Sheet(other, column_names), draft.kind)
                 if again is None or dict(again.fields) == {key: draft.fields[key] for key in again.fields}:
                     draft = replace(draft, labels=_united(draft, again))
                     data[split], files = rows.address, [*files, rows.file]
-    return _checked(name, draft, data, tuple(file for file in files if file), Path(source).parent, harness)
+    return _check_draft(name, draft, data, tuple(file for file in files if file), Path(source).parent, harness)
 
 
 def _united(draft: Draft, other: Draft | None) -> list[str]:
@@ -194,21 +196,21 @@ def _united(draft: Draft, other: Draft | None) -> list[str]:
     return list(dict.fromkeys([*draft.labels, *(other.labels if other else ())]))
 
 
-def _unrecognised(source: str, columns: Mapping[str, object], kind: str, named: Mapping[str, str]) -> str:
+def _unrecognised(source: str, columns: Mapping[str, object], kind: str, column_names: Mapping[str, str]) -> str:
     listed = one_line(", ".join(map(repr, columns)), 300)
-    missing = [field for field in FIELDS.get(kind, ()) if field not in named]
+    missing = [field for field in FIELDS.get(kind, ()) if field not in column_names]
     if kind and missing:
         fields = ",".join(f"{field}=COLUMN" for field in missing)
         return f"{source}: no columns for a {kind} task among {listed}; name them with --columns {fields}"
     if kind:
-        return f"{source}: the values of these columns make no {kind} task; name others of {listed} with --columns"
+        return f"{source}: the values of these columns make no {kind} task; name siblings of {listed} with --columns"
     if any(len(name) > MAX_NAME_CHARS for name in columns):
         return f"{source}: the first row holds texts, not names of columns; write a row with names above it"
     cure = "say what they are, as in --type classification --columns text=COLUMN,label=COLUMN"
     return f"{source}: the columns {listed} are of no known shape; {cure}"
 
 
-def _checked(
+def _check_draft(
     name: str, draft: Draft, data: Mapping[str, str], files: tuple[Path, ...], folder: Path, harness: Harness
 ) -> NewTask:
     """Return a task whose rows have all been read. Raises `TaskError` with the first problem."""

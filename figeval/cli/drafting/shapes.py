@@ -26,7 +26,7 @@ FIELDS = {  # task type → fields that a column can be named for
     "labelling": ("tokens", "tags"),
     "generation": ("inputs", "references"),
 }
-COMMON = ("id", "cluster", "language")
+COMMON_FIELDS = ("id", "cluster", "language")
 TOKENS = "tokens words"
 TAGS = "tags nertags labels bio biotags tag label"
 QUERY = "question query stem startphrase sentence context ctx prompt premise text input narrative story"
@@ -88,7 +88,7 @@ class Sheet:
     """Columns by name, and those that the user has named for fields."""
 
     columns: Mapping[str, Column]
-    named: Mapping[str, str | list[str]]
+    column_names: Mapping[str, str | list[str]]
 
     def column(self, name: str) -> Column:
         """Return the column of this name. Raises `TaskError` with similar names if there is none."""
@@ -99,9 +99,9 @@ class Sheet:
 
     def of_field(self, field: str) -> list[Column]:
         """Return the columns that the user has named for a field: one, or several as in `A+B+C`."""
-        if field not in self.named:
+        if field not in self.column_names:
             return []
-        names = self.named[field]
+        names = self.column_names[field]
         if isinstance(names, str):
             names = [names] if names in self.columns else names.split("+")
         return [self.column(name) for name in names]
@@ -181,7 +181,7 @@ def find_pairs(sheet: Sheet) -> Draft | None:
     titles = {"left": left.title, "right": right.title}
     fields = {"left": left.as_text, "right": right.as_text}
     label = _label(sheet, "label", [left, right])
-    if label is not None and "grade" not in sheet.named and not _is_scale(label):
+    if label is not None and "grade" not in sheet.column_names and not _is_scale(label):
         return _labelled("pairs", {**fields}, titles, label)
     grade = sheet.pick("grade", GRADE, lambda column: column.is_numeric, [left, right])
     return None if grade is None else _graded(fields, titles, grade)
@@ -193,7 +193,11 @@ def find_multilabel(sheet: Sheet) -> Draft | None:
     is_list = len(columns) == 1 and columns[0].is_list
     if not is_list and not (sheet.of_field("labels") and len(columns) > 1):
         columns = [column for column in sheet.columns.values() if column.is_binary]
-        if len(columns) < 2 or "label" in sheet.named or any(c.word in LABEL.split() for c in sheet.columns.values()):
+        if (
+            len(columns) < 2
+            or "label" in sheet.column_names
+            or any(c.word in LABEL.split() for c in sheet.columns.values())
+        ):
             return None
     text = sheet.pick("text", TEXT, lambda column: column.is_prose, columns) or sheet.longest(columns)
     if text is None:
@@ -219,15 +223,15 @@ def find_classification(sheet: Sheet) -> Draft | None:
 def find_other_classification(sheet: Sheet) -> Draft | None:
     """Return a text with the only column of a few values, whatever its name, or the only one of two."""
     binary = [column for column in sheet.columns.values() if column.is_binary and len(column.distinct) > 1]
-    several = [c for c in sheet.columns.values() if c.is_categorical and len(c.distinct) > 1 and c.mean_chars < 40]
-    return _classified(sheet, next((group[0] for group in (binary, several) if len(group) == 1), None))
+    categorical = [c for c in sheet.columns.values() if c.is_categorical and len(c.distinct) > 1 and c.mean_chars < 40]
+    return _classified(sheet, next((group[0] for group in (binary, categorical) if len(group) == 1), None))
 
 
 def _classified(sheet: Sheet, label: Column | None) -> Draft | None:
-    if label is None or len(label.distinct) < 2 or (_is_scale(label) and "label" not in sheet.named):
+    if label is None or len(label.distinct) < 2 or (_is_scale(label) and "label" not in sheet.column_names):
         return None
     is_key = all(len(value) == 1 for value in label.distinct)
-    if is_key and "label" not in sheet.named and any(c.word in OPTIONS.split() for c in sheet.columns.values()):
+    if is_key and "label" not in sheet.column_names and any(c.word in OPTIONS.split() for c in sheet.columns.values()):
         return None  # the letter or number of an option, in a form that is not read
     text = sheet.pick("text", TEXT, lambda column: column.is_prose, [label]) or sheet.longest([label])
     if text is None:
@@ -357,12 +361,12 @@ def _series(columns: Collection[Column]) -> Iterator[list[Column]]:
             and (stem or match[2].isalpha())
         ):
             key = match[2].upper()
-            place = int(key) if key.isdigit() else ascii_uppercase.find(key)
-            groups.setdefault(stem, {})[place] = column
+            index = int(key) if key.isdigit() else ascii_uppercase.find(key)
+            groups.setdefault(stem, {})[index] = column
     for group in groups.values():
-        places = sorted(group)
-        if len(places) > 1 and places[0] in (0, 1) and places == list(range(places[0], places[0] + len(places))):
-            yield [group[place] for place in places]
+        indexes = sorted(group)
+        if len(indexes) > 1 and indexes[0] in (0, 1) and indexes == list(range(indexes[0], indexes[0] + len(indexes))):
+            yield [group[index] for index in indexes]
 
 
 def _index(gold: Column, options: Sequence[Sequence[Any]], listed: str, keys: str) -> tuple[str, str] | None:
@@ -377,7 +381,7 @@ def _index(gold: Column, options: Sequence[Sequence[Any]], listed: str, keys: st
         return ("none", "hidden in all rows") if gold.has_hidden else None
     if keys:
         return gold.unless_hidden(f"{keys}.index({gold.as_text})"), "the label of an option"
-    if (number := _number(gold, rows)) is not None:
+    if (number := _find_index_number(gold, rows)) is not None:
         return number
     letters = ascii_uppercase
     if all(len(value) == 1 and -1 < letters.find(value.upper()) < len(texts) for value, texts in rows):
@@ -388,7 +392,7 @@ def _index(gold: Column, options: Sequence[Sequence[Any]], listed: str, keys: st
     return None
 
 
-def _number(gold: Column, rows: Sequence[tuple[str, Sequence[Any]]]) -> tuple[str, str] | None:
+def _find_index_number(gold: Column, rows: Sequence[tuple[str, Sequence[Any]]]) -> tuple[str, str] | None:
     """Return the index as Jinja if values are indexes from 0 or from 1, with these words; else None."""
     number = f"{gold.expression} | int" if gold.is_text else gold.expression
     if all(value.isdecimal() and len(value) < 4 for value, _ in rows):
