@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +95,21 @@ def test_splits_beside_the_file_are_splits_of_the_task(cli: Cli, tmp_path: Path)
     assert task["labels"] == ["entailment", "neutral"]
     done = cli("run", "--tasks", "mine", "--include_path", "mine", "--model", "tfidf", "--output_path", "out")
     assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize("hides", [lambda row: {**row, "label": "-1"}, lambda row: {"premise": row["premise"]}])
+def test_a_split_with_hidden_answers_is_not_the_test_split(
+    hides: Callable[[dict[str, Any]], dict[str, Any]], cli: Cli, tmp_path: Path
+) -> None:
+    """As of data sets whose answers are on a server; variants of one question, here its `qid`, are a cluster."""
+    rows = [{**row, "qid": number // 2} for number, row in enumerate(SHAPES["nli"][1])]
+    for name, split_rows in {"train": rows, "dev": rows, "test": list(map(hides, rows))}.items():
+        write_csv(tmp_path / f"{name}.csv", split_rows)
+    done = cli("new", "task", "mine", "--from", "train.csv")
+    assert done.code == 0, done.err
+    task = yaml.safe_load((tmp_path / "mine" / "mine.task.yaml").read_text(encoding="utf-8"))
+    assert task["data"] == {"test": "csv:dev.csv", "train": "csv:train.csv"}
+    assert task["cluster"] == "qid"
 
 
 def test_packed_rows_with_hidden_answers(cli: Cli, tmp_path: Path) -> None:

@@ -104,7 +104,8 @@ class SplitRows:
 def file_splits(source: str) -> dict[str, SplitRows]:
     """Return the rows of a file as the split `test`, and files beside it that are named as its other splits.
 
-    If the file is named as a train or dev split and a test split lies beside it, that one is `test`.
+    If the file is named as a train split, a test split beside it is `test`, or a dev split if the answers of the test
+    split are hidden.
     """
     source_rows = _file_rows(source)
     match = None if source_rows.file is None else list(SPLIT.finditer(source_rows.file.name))[-1:]
@@ -118,9 +119,22 @@ def file_splits(source: str) -> dict[str, SplitRows]:
             with suppress(DataError):
                 siblings[SPLITS[word]] = _file_rows(str(file))
     split = SPLITS[match[0][1].lower()]
-    if "test" not in siblings or split != "train":
-        return {"test": source_rows, **{name: rows for name, rows in siblings.items() if name not in ("test", split)}}
-    return {"test": siblings.pop("test"), split: source_rows, **siblings}
+    candidates = ("test", "dev") if split == "train" else ()
+    test = next(
+        (name for name in candidates if name in siblings and not _hides_answers(siblings[name], source_rows)), ""
+    )
+    splits = {"test": siblings.pop(test), split: source_rows} if test else {"test": source_rows}
+    return {**splits, **{name: rows for name, rows in siblings.items() if name not in ("test", split)}}
+
+
+def _hides_answers(rows: SplitRows, source_rows: SplitRows) -> bool:
+    """Return whether rows lack, or hide throughout, a column that the source has, as published test splits do."""
+    try:
+        columns = sample_columns(rows.rows(), rows.address)
+    except FigevalError:
+        return True
+    sources = sample_columns(source_rows.rows(), source_rows.address)
+    return any(column.filled and not (name in columns and columns[name].filled) for name, column in sources.items())
 
 
 def _file_rows(source: str) -> SplitRows:

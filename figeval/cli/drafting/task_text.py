@@ -16,6 +16,7 @@ from figeval.io.text import one_line
 MAX_KINDS = 60  # different values of a column for --by
 KINDS = "type category genre dialect source difficulty domain kind"
 MAX_META = 4
+MAX_VARIANTS = 10  # mean number of rows of one question
 LANGUAGE = "language lang"
 
 
@@ -27,6 +28,8 @@ def with_common_fields(draft: Draft, sheet: Sheet) -> Draft:
     reasons = {"id": identity.title if identity else "no column has another value in every row"}
     fields |= draft.fields
     cluster = sheet.pick("cluster", CLUSTER, lambda c: c.is_text and not c.is_list and len(c.distinct) < len(c.filled))
+    if identity is None:
+        cluster = cluster or sheet.pick("cluster", ID, _is_recurring)
     kinds = [
         column
         for column in sheet.columns.values()
@@ -58,6 +61,12 @@ def _is_identity(column: Column) -> bool:
         and None not in values
         and "" not in values
     )
+
+
+def _is_recurring(column: Column) -> bool:
+    """Return whether a few rows each share a value, as variants of one question share its number."""
+    size = len(column.values)
+    return not column.has_hidden and not column.is_list and size / MAX_VARIANTS <= len(column.distinct) < size
 
 
 def _key(column: Column) -> str:
