@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from figeval.errors import DataError, FigevalError, MissingData
 from figeval.io.files import inside, read_text
 from figeval.io.text import near, one_line
-from figeval.io.yaml_files import InvalidYAML, parse_yaml
 
 HUB = "hub"  # scheme of the addresses
 NAME = r"\w[\w.-]*"
@@ -231,6 +230,8 @@ def _card_of(folder: Path, address: HubAddress, scratch: str) -> Path | None:
 def _metadata(card: Path) -> dict[str, Any]:
     """Return the metadata of a card, which are YAML; empty without a card. Raises `DataError` beyond limits of size."""
     from huggingface_hub.repocard import REGEX_YAML_BLOCK
+
+    from figeval.io.yaml_files import InvalidYAML, parse_yaml
 
     match = REGEX_YAML_BLOCK.search(read_text(card, DataError)) if card.is_file() else None
     try:

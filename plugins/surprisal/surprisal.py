@@ -253,8 +253,8 @@ def by_loglikelihood(example: SurprisalExample, _context: PromptContext) -> Dial
 def _split(context: str | None, text: str, pieces: Sequence[Piece]) -> tuple[str, tuple[str, ...]]:
     """Return the context, and the stretches of the text that end with each piece, with the white space before it."""
     before, space = split_context(context, text)
-    first, *others = (text[start:end] for start, end in pairwise((0, *(piece.end for piece in pieces))))
-    return before, (space + first, *others)
+    first, *rest = (text[start:end] for start, end in pairwise((0, *(piece.end for piece in pieces))))
+    return before, (space + first, *rest)
 
 
 def _versions(example: SurprisalExample) -> list[tuple[str, list[Piece]]]:

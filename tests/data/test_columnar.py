@@ -152,14 +152,15 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         read_rows("parquet:a.parquet", tmp_path)
 
 
-LONG = 1 << 30
+MANY_ROWS = 1 << 30
 OVERLAPPING = pa.ListViewArray.from_arrays([0] * 4, [1 << 20] * 4, pa.array([0] * (1 << 20), pa.int8()))
 BOMBS = {
-    "nulls in a list": pa.ListArray.from_arrays(pa.array([0, LONG], pa.int32()), pa.nulls(LONG)),
-    "nulls in lists of one size": pa.FixedSizeListArray.from_arrays(pa.nulls(LONG), LONG),
+    "nulls in a list": pa.ListArray.from_arrays(pa.array([0, MANY_ROWS], pa.int32()), pa.nulls(MANY_ROWS)),
+    "nulls in lists of one size": pa.FixedSizeListArray.from_arrays(pa.nulls(MANY_ROWS), MANY_ROWS),
     "overlapping lists": pa.ListViewArray.from_arrays([0], [4], OVERLAPPING),
     "a text for each run": pa.ListArray.from_arrays(
-        pa.array([0, LONG], pa.int32()), pa.RunEndEncodedArray.from_arrays(pa.array([LONG], pa.int32()), ["x"])
+        pa.array([0, MANY_ROWS], pa.int32()),
+        pa.RunEndEncodedArray.from_arrays(pa.array([MANY_ROWS], pa.int32()), ["x"]),
     ),
     "a text in a dictionary": pa.ListArray.from_arrays(
         [0, 100], pa.DictionaryArray.from_arrays(pa.array([0] * 100, pa.int8()), ["x" * 900_000])

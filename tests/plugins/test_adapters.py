@@ -412,10 +412,10 @@ def test_adalora_has_the_ranks_that_training_left(workshop: Workshop, tmp_path: 
     network.save_pretrained(tmp_path / "adapter")
     assert json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())["rank_pattern"]
     merged = peft.PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(base), tmp_path / "adapter")
-    whole = shutil.copytree(base, tmp_path / "whole")
-    merged.merge_and_unload().save_pretrained(whole)
+    merged_folder = shutil.copytree(base, tmp_path / "whole")
+    merged.merge_and_unload().save_pretrained(merged_folder)
     answers = outputs(open_model("causal", tmp_path / "adapter"), RESTS)
-    assert answers == alike(outputs(open_model("causal", whole), RESTS))
+    assert answers == alike(outputs(open_model("causal", merged_folder), RESTS))
     assert answers != outputs(open_model("causal", base), RESTS)
 
 
