@@ -6,6 +6,7 @@ inside of it are read, and only formats of rows.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 SHARD = re.compile(r"(.*)-\d{5}-of-(\d{5})")
 REMOTE = re.compile(r"hf://datasets/[^@]+@[^/]+/(.+)")
 MODULES = ("arrow", "csv", "json", "parquet", "text")  # of datasets: formats of rows, which need no other library
+DEFAULT_REVISION = "main"
 CARDS = ("README.md", ".huggingface.yaml", "dataset_infos.json")  # say which files a split has
 SNAPSHOTS = "snapshots"  # folder of commits in the cache
 REACH_SECONDS = 30
@@ -88,7 +90,7 @@ def download(path: str) -> Path:
         names = [*(name for name in CARDS if name in listed), *files]
         paths = [hf_hub_download(address.name, name, repo_type="dataset", revision=commit) for name in names]
         if not COMMIT.fullmatch(address.revision):  # names the commit in the cache, as the last step
-            revision = address.revision or constants.DEFAULT_REVISION
+            revision = address.revision or DEFAULT_REVISION
             hf_hub_download(address.name, names[0], repo_type="dataset", revision=revision)
     return next(parent for parent in Path(paths[0]).parents if parent.name == commit)
 
@@ -110,17 +112,23 @@ def store(path: str, *, force: bool = False) -> Path:
 
 def cached_folder(address: HubAddress) -> Path | None:
     """Return the folder of a revision in the hub's cache, which may lack files; None if there is none."""
-    from huggingface_hub import constants
-
-    cache = Path(constants.HF_HUB_CACHE) / f"datasets--{address.name.replace('/', '--')}"
+    cache = _cache() / f"datasets--{address.name.replace('/', '--')}"
     commit = address.revision
     if not COMMIT.fullmatch(commit):
         try:
-            commit = (cache / "refs" / (commit or constants.DEFAULT_REVISION)).read_text(encoding="utf-8").strip()
+            commit = (cache / "refs" / (commit or DEFAULT_REVISION)).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError):
             return None
     folder = cache / SNAPSHOTS / commit
     return folder if COMMIT.fullmatch(commit) and folder.is_dir() else None
+
+
+def _cache() -> Path:
+    """Return the hub's cache, as huggingface_hub has it; `figeval ls` asks, and must not wait for that import."""
+    if folder := os.environ.get("HF_HUB_CACHE", os.environ.get("HUGGINGFACE_HUB_CACHE", "")):
+        return Path(os.path.expandvars(folder)).expanduser()
+    caches = os.environ.get("XDG_CACHE_HOME", "~/.cache")
+    return Path(os.path.expandvars(os.environ.get("HF_HOME", f"{caches}/huggingface"))).expanduser() / "hub"
 
 
 # ---- splits ----------------------------------------------------------------------------------------------------------

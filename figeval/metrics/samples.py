@@ -17,7 +17,6 @@ from statistics import fmean
 from typing import Any
 
 from figeval.metrics.statistic import OfSamples, of_samples
-from figeval.metrics.texts import similarity
 from figeval.task_types.base import metric
 from figeval.types import WITHOUT_REPLY, Example
 
@@ -132,6 +131,8 @@ def self_entropy(_example: Example, row: Row) -> float | None:
 
 def self_similarity(example: Any, row: Row) -> float | None:
     """Return the mean ROUGE-L of pairs of samples of a text, as `rouge_l` counts words; 1 if all are equal."""
+    from figeval.metrics.texts import similarity  # which loads the type of written texts
+
     texts = [sample["pred"] for sample in readable(row)]
     return fmean(similarity(example, *pair) for pair in combinations(texts, 2)) if len(texts) > 1 else None
 
