@@ -227,6 +227,22 @@ def test_tasks_of_an_eval_yaml(cli: Cli, tmp_path: Path, monkeypatch: pytest.Mon
     assert cli("run", "--tasks", "figs_pick", "--include_path", "figs", "--model", "tfidf").code == 0
 
 
+def test_a_split_of_the_hub_with_hidden_answers_is_not_the_test_split(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    rows = SHAPES["nli"][1]
+    splits = {"train": rows, "validation": rows, "test": [{**row, "label": "-1"} for row in rows]}
+    write_cache(
+        tmp_path / "hub",
+        {f"{name}.jsonl": "".join(f"{json.dumps(row)}\n" for row in listed) for name, listed in splits.items()},
+    )
+    done = cli("new", "task", "figs", "--from", "hub:acme/figs")
+    assert done.code == 0, done.err
+    task = yaml.safe_load((tmp_path / "figs" / "figs.task.yaml").read_text(encoding="utf-8"))
+    assert task["data"] == {"test": "hub:acme/figs#validation", "train": "hub:acme/figs#train"}
+
+
 def test_a_packaged_task_is_read_again(cli: Cli, tmp_path: Path) -> None:
     assert cli("package", "mini_fables", "-o", "figs", "--licence", "apache-2.0").code == 0
     assert yaml.safe_load(Path("figs/eval.yaml").read_text(encoding="utf-8"))["tasks"][0]["field_spec"] == {

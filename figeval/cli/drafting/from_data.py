@@ -147,7 +147,10 @@ def _file_rows(source: str) -> SplitRows:
 
 
 def hub_splits(source: str, harness: Harness) -> dict[str, SplitRows]:
-    """Return a split of a data set as `test`, and its other splits if nothing must be downloaded for them."""
+    """Return a split of a data set as `test`, and its other splits if nothing must be downloaded for them.
+
+    If no split is named, it is the first of test, validation, dev and train whose answers are not hidden.
+    """
 
     def split_rows(address: str, context: DataContext) -> SplitRows:
         return SplitRows(address, lambda: read(address, context, harness.readers))
@@ -160,6 +163,7 @@ def hub_splits(source: str, harness: Harness) -> dict[str, SplitRows]:
     config, slash, split = fragment.rpartition("/")
     candidates = [source] if split else [source, *(f"{base}#{name}" for name in ("test", "validation", "dev", "train"))]
     problem: FigevalError | None = None
+    hidden_splits: dict[str, SplitRows] | None = None
     for address in candidates:
         try:
             next(iter(read(address, online, harness.readers)), None)
@@ -173,7 +177,12 @@ def hub_splits(source: str, harness: Harness) -> dict[str, SplitRows]:
                 with suppress(FigevalError):
                     next(iter(read(sibling, offline, harness.readers)), None)
                     splits[SPLITS[other]] = split_rows(sibling, online)
-        return splits
+        source_rows = splits.get("train") or splits.get("dev")
+        if split or source_rows is None or not _hides_answers(splits["test"], source_rows):
+            return splits
+        hidden_splits = hidden_splits or splits
+    if hidden_splits is not None:
+        return hidden_splits
     assert problem is not None
     raise problem
 
