@@ -214,6 +214,7 @@ tasks:
 """
 
 
+@pytest.mark.slow
 def test_tasks_of_an_eval_yaml(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     rows = rows_of(q=text, one=lambda n: f"a{n}", two=lambda n: f"b{n}", key=lambda n: LETTERS[n % 2])
@@ -227,6 +228,7 @@ def test_tasks_of_an_eval_yaml(cli: Cli, tmp_path: Path, monkeypatch: pytest.Mon
     assert cli("run", "--tasks", "figs_pick", "--include_path", "figs", "--model", "tfidf").code == 0
 
 
+@pytest.mark.slow
 def test_a_split_of_the_hub_with_hidden_answers_is_not_the_test_split(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,3 +269,12 @@ def test_texts_without_a_licence_are_not_passed_on(cli: Cli, tmp_path: Path) -> 
     assert done.code == 2
     assert "--permitted" in done.err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("licence", "name"), [("CC0-1.0", "cc0-1.0"), ("CC BY-NC-SA 4.0", "cc-by-nc-sa-4.0"), ("X", "X")]
+)
+def test_a_card_names_a_licence_as_the_hub_does(licence: str, name: str, cli: Cli) -> None:
+    done = cli("package", "mini_fables", "-o", "out", "--licence", licence)
+    assert done.code == 0, done.err
+    assert yaml.safe_load(Path("out/README.md").read_text(encoding="utf-8").split("---")[1])["license"] == name

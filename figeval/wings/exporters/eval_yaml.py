@@ -23,7 +23,16 @@ FRAMEWORK = "inspect-ai"
 SPLIT = "test"
 CHOOSE = {"solvers": [{"name": "multiple_choice"}], "scorers": [{"name": "choice"}]}
 WRITE = {"solvers": [{"name": "generate"}], "scorers": [{"name": "f1"}]}
-LICENCES = {"MIT": "mit", "Apache-2.0": "apache-2.0", "CC BY": "cc-by-4.0", "CC BY-NC-SA 4.0": "cc-by-nc-sa-4.0"}
+LICENCES = [
+    "mit",
+    "apache-2.0",
+    "cc0-1.0",
+    "cc-by-4.0",
+    "cc-by-sa-4.0",
+    "cc-by-nd-4.0",
+    "cc-by-nc-4.0",
+    "cc-by-nc-sa-4.0",
+]  # names on the hub
 UNCLEAR = ("none stated", "differs", "terms of their own")  # in a licence that permits nobody to pass the texts on
 
 
@@ -137,13 +146,14 @@ LAYOUTS: Mapping[str, tuple[Layout, Mapping[str, Any], Mapping[str, str]]] = {
 
 
 def _summary(tasks: Sequence[TaskSpec]) -> str:
-    return one_line(" ".join(task.description for task in tasks if task.description), 300)
+    return one_line("; ".join(task.description for task in tasks if task.description), 300)
 
 
 def _card(tasks: Sequence[TaskSpec], title: str, licence: str, sources: Mapping[str, Any]) -> str:
     """Return the dataset card: configurations, licence and sources."""
     terms = [licence] if licence else [benchmark.licence for benchmark in sources.values()]
-    ids = list(dict.fromkeys(LICENCES.get(text, text if licence else "other") for text in terms))
+    names = ["-".join(text.lower().split()) for text in terms]
+    ids = list(dict.fromkeys(name if name in LICENCES else licence or "other" for name in names))
     data: dict[str, Any] = {"license": ids[0]} if len(ids) == 1 else {"license": ids} if ids else {}
     data["language"] = list(dict.fromkeys(language for task in tasks for language in task.languages))
     data["configs"] = [
