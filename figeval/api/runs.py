@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from figeval import plugins
-from figeval.api.arguments import as_list, given_options, names_in
 from figeval.config import RunConfig, RunOptions
 from figeval.errors import OptionError, RecordError
 from figeval.io import frontend
 from figeval.io.text import near, one_line
-from figeval.io.validation import checked_arguments, reword_message
+from figeval.io.validation import as_list, checked_arguments, given_options, names_in, reword_message
 from figeval.models.capabilities import KNOWN_CAPABILITIES, capabilities
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder

@@ -10,10 +10,9 @@ from typing import Any, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from figeval import Harness, OptionError, TaskSpec
-from figeval.api.arguments import as_list
 from figeval.io.files import is_file, read_text
 from figeval.io.text import clean, near
-from figeval.io.validation import first_problem
+from figeval.io.validation import as_list, first_problem
 from figeval.spec.criteria import YES_NO, Criterion, Scale, criteria_of, criterion
 from figeval.wings.annotation.items import TEXT_A, TEXT_B, TIE
 from figeval.wings.annotation.written_texts import WrittenTexts

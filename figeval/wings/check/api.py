@@ -8,10 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from figeval import JSON, Column, OptionError, RecordError, Result, Run, RunRecord, Table
-from figeval.api.arguments import names_in
 from figeval.config import Names
 from figeval.io.text import pluralize
-from figeval.io.validation import checked_arguments
+from figeval.io.validation import checked_arguments, names_in
 from figeval.records.sweep import SEEDS, SeedsRecord, read, run_or_seeds
 from figeval.reporting.grid import format_interval, format_number
 from figeval.wings.check.bounds import BOUNDS, BoundKind, Condition, check_bounds

@@ -14,12 +14,11 @@ from html import escape
 from typing import Any
 
 from figeval import Column, Harness, OptionError, Result, Table
-from figeval.api.arguments import paths_in
 from figeval.api.runs import Runs, run_paths
 from figeval.config import Folders
 from figeval.io import frontend
 from figeval.io.text import near, one_line
-from figeval.io.validation import checked_arguments
+from figeval.io.validation import checked_arguments, paths_in
 from figeval.wings.checklist.facts import FILL_IN, Facts
 
 Fact = Callable[[Facts], Iterator[str]]

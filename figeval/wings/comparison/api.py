@@ -8,10 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from figeval import JSON, Column, Grid, Harness, OptionError, Result, Table
-from figeval.api.arguments import names_in
 from figeval.api.runs import Runs, run_paths
 from figeval.config import Names
-from figeval.io.validation import checked_arguments
+from figeval.io.validation import checked_arguments, names_in
 from figeval.metrics.differences import ALPHA, PairedTest
 from figeval.records import conditions
 from figeval.records import notes as run_notes

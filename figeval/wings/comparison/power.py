@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from figeval import JSON, Column, Harness, OptionError, Result, Table
-from figeval.api.arguments import paths_in
 from figeval.api.runs import Task, task_names
 from figeval.config import Folders
 from figeval.io import frontend
-from figeval.io.validation import checked_arguments
+from figeval.io.validation import checked_arguments, paths_in
 from figeval.metrics.differences import ALPHA
 from figeval.reporting.table import effective
 from figeval.wings.comparison.detectable import ComparisonPlan, plan_comparison

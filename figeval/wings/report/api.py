@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from figeval import Harness, OptionError, RecordError, RunRecord, check_output
-from figeval.api.arguments import names_in, paths_in
 from figeval.api.runs import Runs, run_paths
 from figeval.config import Folders, Names
 from figeval.io import frontend
 from figeval.io.files import cure, digest_of_file, replace_text
 from figeval.io.json_files import read_json
-from figeval.io.validation import checked_arguments
+from figeval.io.validation import checked_arguments, names_in, paths_in
 from figeval.records.run_folder import own_folder
 from figeval.runs.stored import load_exporters
 from figeval.wings.report.board import board_content

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from figeval import Column, Harness, Result, Run, Table
-from figeval.api.arguments import paths_in
 from figeval.config import Folders
 from figeval.io import frontend
 from figeval.io.text import clean, one_line, pluralize
-from figeval.io.validation import checked_arguments
+from figeval.io.validation import checked_arguments, paths_in
 from figeval.wings.verify.checks import Check, check_run
 from figeval.wings.verify.other_run import compare_runs
 
