@@ -6,20 +6,17 @@ Errors of pydantic become one line here, wherever the value came from.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache, wraps
 from pathlib import Path
 from types import NoneType, SimpleNamespace, UnionType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from figeval.errors import FigevalError, OptionError
 from figeval.io.settings import parse_settings
 from figeval.io.text import near, one_line
-
-if TYPE_CHECKING:
-    from figeval.config import Folders
 
 M = TypeVar("M", bound=BaseModel)
 P = ParamSpec("P")
@@ -236,7 +233,7 @@ def settings_in(name: str, settings: Any) -> Any:
         raise OptionError(f"{name}: {error}") from error
 
 
-def paths_in(folders: Folders, name: str = "include_path") -> tuple[Path, ...]:
+def paths_in(folders: str | Path | Sequence[str | Path], name: str = "include_path") -> tuple[Path, ...]:
     """Return one path or several of the argument `name`. Raises `OptionError` for anything else."""
     return tuple(map(Path, as_list(folders, str | Path, name, "a path, or a list of paths")))
 
