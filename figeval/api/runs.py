@@ -7,10 +7,10 @@ and the program's own objects unchanged. The keyword arguments are the flags of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -18,8 +18,9 @@ from figeval import plugins
 from figeval.config import RunConfig, RunOptions
 from figeval.errors import OptionError, RecordError
 from figeval.io import frontend
+from figeval.io.settings import parse_settings
 from figeval.io.text import near, one_line
-from figeval.io.validation import as_list, checked_arguments, given_options, names_in, reword_message
+from figeval.io.validation import as_list, checked_arguments, names_in, reword_message
 from figeval.models.capabilities import KNOWN_CAPABILITIES, capabilities
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from figeval.io.observer import Observer
 
 Task: TypeAlias = str | TaskSpec | SuiteSpec
+SETTINGS = {"model_args", "head_args"}  # `a=1,b=x` is the same as {"a": 1, "b": "x"}
+NAMES = ("by", "prompts", "metrics", "evaluate", "lora_targets", "trackers")  # `a,b` is the same as ("a", "b")
 
 
 @checked_arguments
@@ -366,6 +369,39 @@ def run_config(tasks: tuple[str, ...], model: str, options: RunOptions) -> RunCo
     if not config.ray and (config.workers is not None or config.gpus_per_worker is not None):
         raise OptionError("--workers and --gpus_per_worker are for a cluster; give --ray too, or leave them out")
     return config
+
+
+def given_options(function: str, options: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return the options with single names and folders as tuples, and settings that are texts as mappings.
+
+    Raises:
+        TypeError: there is no such option.
+        OptionError: settings have another form.
+    """
+    for name in options:
+        if name not in names:
+            raise TypeError(f"{function}() has no option {name!r}{near(name, names)}")
+    arguments = dict(options)
+    for name in NAMES:
+        if isinstance(value := arguments.get(name), str):
+            arguments[name] = names_in(value)
+    for name in SETTINGS & arguments.keys():
+        arguments[name] = settings_in(name, arguments[name])
+    if isinstance(folder := arguments.get("include_path"), str | Path):
+        arguments["include_path"] = (folder,)
+    return arguments
+
+
+def settings_in(name: str, settings: Any) -> Any:
+    """Return the settings in `a=1,b=x` or in a JSON object; None is no setting, and all else is returned as it is.
+
+    Raises:
+        OptionError: the text has another form.
+    """
+    try:
+        return parse_settings(settings or "") if isinstance(settings, str | None) else settings
+    except ValueError as error:
+        raise OptionError(f"{name}: {error}") from error
 
 
 def run_paths(runs: Runs) -> tuple[Path, ...]:

@@ -6,7 +6,7 @@ Errors of pydantic become one line here, wherever the value came from.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from functools import cache, wraps
 from pathlib import Path
 from types import NoneType, SimpleNamespace, UnionType
@@ -15,7 +15,6 @@ from typing import Any, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from figeval.errors import FigevalError, OptionError
-from figeval.io.settings import parse_settings
 from figeval.io.text import near, one_line
 
 M = TypeVar("M", bound=BaseModel)
@@ -33,9 +32,6 @@ WORDS = {
 PREFIXES = ("Value error, ", "Assertion failed, ")  # pydantic puts these before the message of a validator
 RULE = "Input should be "  # and begins the messages of its own checks like this
 MEMBERS = ("bool", "float", "int", "str")  # the last part of a place, if the value may be of several types
-
-SETTINGS = {"model_args", "head_args"}  # `a=1,b=x` is the same as {"a": 1, "b": "x"}
-NAMES = ("by", "prompts", "metrics", "evaluate", "lora_targets", "trackers")  # `a,b` is the same as ("a", "b")
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------
@@ -198,39 +194,6 @@ def _words(kinds: tuple[Any, ...]) -> str:
 
 
 # ---- arguments that may be texts, as on the command line ------------------------------------------------------------
-
-
-def given_options(function: str, options: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return the options with single names and folders as tuples, and settings that are texts as mappings.
-
-    Raises:
-        TypeError: there is no such option.
-        OptionError: settings have another form.
-    """
-    for name in options:
-        if name not in names:
-            raise TypeError(f"{function}() has no option {name!r}{near(name, names)}")
-    arguments = dict(options)
-    for name in NAMES:
-        if isinstance(value := arguments.get(name), str):
-            arguments[name] = names_in(value)
-    for name in SETTINGS & arguments.keys():
-        arguments[name] = settings_in(name, arguments[name])
-    if isinstance(folder := arguments.get("include_path"), str | Path):
-        arguments["include_path"] = (folder,)
-    return arguments
-
-
-def settings_in(name: str, settings: Any) -> Any:
-    """Return the settings in `a=1,b=x` or in a JSON object; None is no setting, and all else is returned as it is.
-
-    Raises:
-        OptionError: the text has another form.
-    """
-    try:
-        return parse_settings(settings or "") if isinstance(settings, str | None) else settings
-    except ValueError as error:
-        raise OptionError(f"{name}: {error}") from error
 
 
 def paths_in(folders: str | Path | Sequence[str | Path], name: str = "include_path") -> tuple[Path, ...]:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, get_args
 
 from figeval import JSON, Column, Harness, OptionError, Result, Table, TaskSpec
-from figeval.api.runs import Runs, Task, long_work, model_name, run_paths, task_names
+from figeval.api.runs import Runs, Task, given_options, long_work, model_name, run_paths, task_names
 from figeval.config import Folders, Settings
 from figeval.io import frontend
 from figeval.io.text import near, pluralize
-from figeval.io.validation import as_list, checked_arguments, given_options, paths_in
+from figeval.io.validation import as_list, checked_arguments, paths_in
 from figeval.spec.criteria import Criterion, criteria_of
 from figeval.wings.annotation.battles.design import Design, pair_texts
 from figeval.wings.annotation.battles.results import RaterBias, judge_biases

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from figeval import JSON, Column, Grid, Harness, OptionError, Result, Table
-from figeval.api.runs import Task, long_work, model_name, task_names
+from figeval.api.runs import Task, given_options, long_work, model_name, task_names
 from figeval.config import Folders, Names, Settings
 from figeval.io.text import near
-from figeval.io.validation import checked_arguments, given_options, names_in
+from figeval.io.validation import checked_arguments, names_in
 from figeval.records.schema import ScoreRecord
 from figeval.reporting.grid import EMPTY_CELL, UNRELIABLE_MARK, UNRELIABLE_NOTE
 from figeval.wings.contamination.measurement import ContaminationConfig, measure

@@ -10,10 +10,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from figeval import Harness, OptionError, PluginError, Run, StoredRun, write_output
-from figeval.api.runs import Runs, run_paths, several_runs
+from figeval.api.runs import Runs, run_paths, settings_in, several_runs
 from figeval.config import Folders, Settings
 from figeval.io.text import one_line
-from figeval.io.validation import checked_arguments, paths_in, settings_in
+from figeval.io.validation import checked_arguments, paths_in
 from figeval.runs.stored import load_exporters, stored_runs
 from figeval.wings.exporters.layouts import load_layouts
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from figeval import JSON, FigevalError, Observer, PluginManager, Result, Run, Table, TrainError, open_display, run
-from figeval.api.runs import Task
+from figeval.api.runs import Task, given_options
 from figeval.config import Folders, Names, RunOptions, Settings
 from figeval.io import frontend
-from figeval.io.validation import checked_arguments, given_options
+from figeval.io.validation import checked_arguments
 from figeval.io.yaml_files import read_mapping
 from figeval.records.training import REMOVED_OPTIONS, TrainingRecord, floor_in
 from figeval.reporting import training as training_table
