@@ -151,7 +151,10 @@ WORDINGS = ("short", "question", "instruction", "prose")
 WORDING_NAMES = [f"{stem}.{wording}.en.jinja" for stem in PROMPTS for wording in WORDINGS]
 WRITTEN_ROOMS = ("_default/generation", "epic/narrative")  # looked at in test_written_templates.py
 STORIES = ("storal/",)  # looked at in test_storal_templates.py
-SETS = ("metaphor_paraphrase/", "mabl/", "analobench/", "figurative/")  # looked at in test_set_templates.py
+SETS = (  # looked at in test_set_templates.py
+    *("metaphor_paraphrase/", "mabl/", "analobench/", "figurative/", "masalbench/", "g_idiomalign/"),
+    *("clue/", "danish_metaphors/", "euroeval/"),
+)
 QUOTED_ROOMS = ("_default/spans", "epic/alignment")  # looked at in test_quoted_templates.py
 LABEL_ROOMS = ("_default/classification", "_default/multilabel", "isarcasm/", "mmfld/")  # in test_label_templates.py
 WORDS = ("epie/", "id10m/", "meta4xnli/")  # looked at in test_labelling_templates.py

@@ -127,6 +127,7 @@ def test_options_come_back_as_they_were_written(options: list[str], tmp_path_fac
 def dutch_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The Dutch set in the hub's cache, as its only set."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     folder = tmp_path / "hub" / "datasets--EuroEval--dutch-proverbs"
     write_set(folder / "snapshots" / COMMIT, [DUTCH, {**DUTCH, "label": "a"}])
     (folder / "refs").mkdir()

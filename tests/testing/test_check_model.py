@@ -48,6 +48,18 @@ def label_check() -> CapabilityCheck:
     )
 
 
+def comparison_check() -> CapabilityCheck:
+    kind = Harness().task_types.get("pairwise")
+    by_comparison = next(route for route in kind.routes if route.name == "by_comparison")
+    context = PromptContext(block=lambda *_: "")
+    examples = [kind.Example(id=texts, options=tuple(texts), votes=None) for texts in ("ab", "xyz")]
+    return CapabilityCheck(
+        "compare_texts",
+        tuple(request for example in examples for request in by_comparison.first_requests(example, context)),
+        lambda request, answer: "" if len(answer) == len(request.texts) + 1 else "not one probability per outcome",
+    )
+
+
 @pytest.mark.parametrize(
     "fake",
     [FakeChatModel, FakePairScorer, FakeMaskFiller, FakeClassifier, FakeLanguageModel, FakeEncoder, FakeGenerator],
@@ -66,7 +78,11 @@ def test_the_fakes_are_sound(fake: type) -> None:
     ],
 )
 def test_built_in_models_without_weights_are_sound(name: str, options: dict[str, Any]) -> None:
-    check_model(partial(Harness().backends.registry.get(name), **options), empty=True, checks=[label_check()])
+    check_model(
+        partial(Harness().backends.registry.get(name), **options),
+        empty=True,
+        checks=[label_check(), comparison_check()],
+    )
 
 
 def scoring(answer: Callable[[Any], Any], **methods: Any) -> Any:
