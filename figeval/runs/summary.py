@@ -1,4 +1,4 @@
-"""What is said about several tasks of a run: floors, macro means of suites, the variance over prompts and samples."""
+"""Summaries of several tasks of a run: floors, macro means of suites, the variance over prompts and samples."""
 
 from __future__ import annotations
 

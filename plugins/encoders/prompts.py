@@ -104,25 +104,26 @@ class Prompts:
         ]
 
 
-def check_prompts(given: Mapping[TextRole, object], instruction: object = None) -> None:
+def check_prompts(prompt_options: Mapping[TextRole, object], instruction: object = None) -> None:
     """Raise `ModelError` unless every given prompt is a text, and the instruction one that no prompt contradicts."""
-    for role, prompt in given.items():
+    for role, prompt in prompt_options.items():
         if not isinstance(prompt, str | None):
             raise ModelError(f"{OPTION_NAMES[role]}={prompt!s:.80} is not a text; leave it empty for no prompt")
     if instruction is not None and not (isinstance(instruction, str) and instruction.strip()):
         raise ModelError(f"instruction={instruction!s:.80} is not a text that says what to do; leave it out")
-    if instruction is not None and given.get("query") is not None:
+    if instruction is not None and prompt_options.get("query") is not None:
         raise ModelError("query_prompt= is the whole prompt, with its instruction; leave instruction= out")
 
 
 def place_prompts(
-    checkpoint: Checkpoint, given: Mapping[TextRole, str | None], instruction: str | None = None
+    checkpoint: Checkpoint, prompt_options: Mapping[TextRole, str | None], instruction: str | None = None
 ) -> Prompts:
     """Return the prompts of a checkpoint by role.
 
     Args:
         checkpoint: the model.
-        given: for each role the name of a declared prompt, the text of another one, or None for the declared one.
+        prompt_options: for each role the name of a declared prompt, the text of another one, or None for the
+            declared one.
         instruction: what the prompt of queries, and of texts that are neither, says in the place of the declared
             instruction; None for that one.
 
@@ -131,10 +132,10 @@ def place_prompts(
             place for an instruction.
     """
     declared, default = declared_prompts(checkpoint)
-    prompts = dict(given)
+    prompts = dict(prompt_options)
     if instruction is not None:
         prompts["query"] = instruct(declared, instruction, checkpoint.model)
-        prompts[""] = prompts["query"] if given.get("") is None else given[""]
+        prompts[""] = prompts["query"] if prompt_options.get("") is None else prompt_options[""]
     by_role = {role: next(filter(None, map(declared.get, names)), "") for role, names in PROMPT_NAMES.items()}
     by_user = {role: _resolve_prompt(role, prompt, declared, checkpoint) for role, prompt in prompts.items()}
     query, document = (by_role[role] if by_user[role] is None else str(by_user[role]) for role in ("query", "document"))

@@ -60,7 +60,7 @@ MAX_POINTS = 101  # of a scale
 
 @dataclass(frozen=True)
 class Draft:
-    """What a task file says about one set of rows.
+    """The content of a task file for one set of rows.
 
     Attributes:
         kind: name of the task type.

@@ -71,7 +71,7 @@ class Item(BaseModel):
 
     @property
     def written_by(self) -> str:
-        """Who wrote what the item shows."""
+        """The author of the text that the item shows."""
         return self.author
 
 
@@ -82,7 +82,7 @@ class Battle(Item):
 
     @property
     def written_by(self) -> str:
-        """Who wrote text A and who wrote text B."""
+        """The authors of text A and of text B."""
         return f"{self.author} vs. {self.opponent}"
 
 

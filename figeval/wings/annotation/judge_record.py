@@ -1,4 +1,4 @@
-"""What is stored of a judge next to the key of the items: its record `judge_NAME.json`, and its answers.
+"""Files of a judge next to the key of the items: its record `judge_NAME.json`, and its answers.
 
 `judge_NAME.jsonl` has a row for each question (item and criterion), and the record says which model was asked how, and
 what it cost. Rows are only appended, so the same command continues after a kill. A question that failed has no row and

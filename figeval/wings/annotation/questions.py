@@ -1,4 +1,4 @@
-"""What annotators are asked: the criteria that they judge by, and the instructions that they read."""
+"""Questions to annotators: the criteria that they judge by, and the instructions that they read."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ class AnnotationResults(Result):
 
     @property
     def position_bias(self) -> pandas.DataFrame:
-        """How often the first text won: `criterion`, `rater`, `answers`, `ties`, `first`, `contradictions` …"""
+        """Wins of the first text: `criterion`, `rater`, `answers`, `ties`, `first`, `contradictions` …"""
         return Table(POSITIONS, self.battles.biases if self.battles else ()).to_frame()
 
     @property

@@ -51,7 +51,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """What a bound is compared with, and how. `end` is the attribute of the score."""
+    """The comparison that a bound asks for. `end` is the attribute of the score."""
 
     end: Literal["low", "high", "value"]
     holds: Callable[[float, float], bool]

@@ -25,7 +25,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Design:
-    """How many battles there are, and who judges which.
+    """The number of battles, and their division among judges.
 
     Attributes:
         battles: number of battles, of all pairs together; by default, each pair meets on each example.

@@ -181,7 +181,7 @@ class PairResult:
 
 @dataclass(frozen=True, slots=True)
 class PositionBias:
-    """How far the order of the texts decided.
+    """The influence of the order of the texts.
 
     Attributes:
         answers: number of answers.

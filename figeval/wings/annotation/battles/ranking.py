@@ -35,7 +35,7 @@ SHARES = np.array([1.0, 0.5, 0.0])  # what a win, a tie and a loss are worth
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """What a judge adds to the results that people decided on, in each cluster.
+    """The contribution of a judge to the results that people decided on, in each cluster.
 
     Attributes:
         weight: λ.
