@@ -106,10 +106,15 @@ def worker() -> Iterator[dict[str, int]]:
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Set up an empty cache, and no mirror unless the test requests `real_data`."""
+    """Set up an empty cache, and no mirror unless the test requests `real_data`.
+
+    What the flags `--data` and `--allow_external_files` leave in the environment of this process ends with the test.
+    """
     home = tmp_path / "home"
     monkeypatch.setenv("FIGEVAL_HOME", str(home))
-    monkeypatch.delenv("FIGEVAL_DATA_MIRROR", raising=False)
+    for variable in ("FIGEVAL_DATA_MIRROR", "FIGEVAL_DATA_COPIES", "FIGEVAL_ALLOW_EXTERNAL_FILES"):
+        monkeypatch.setenv(variable, "")  # so that its absence is restored, too
+        monkeypatch.delenv(variable)
     return home
 
 

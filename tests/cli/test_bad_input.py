@@ -299,14 +299,13 @@ def test_a_value_that_is_none(arguments: tuple[str, ...], words: str, complaint:
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../secret.jsonl", "link.jsonl", "deep/../../secret.jsonl", LONG_NAME])
 def test_data_outside_of_the_folder_of_the_task(
-    path: str, complaint: Callable[..., str], cli: Cli, tasks: Path, monkeypatch: pytest.MonkeyPatch
+    path: str, complaint: Callable[..., str], cli: Cli, tasks: Path
 ) -> None:
     (tasks / "t.jsonl").rename(tasks.parent / "secret.jsonl")
     (tasks / "link.jsonl").symlink_to(tasks.parent / "secret.jsonl")
     edit(tasks / "t.task.yaml", "jsonl:t.jsonl", f"jsonl:{path}")
     words = "there is no data file" if path == LONG_NAME else f"'{path}' leads out of"
     assert words in complaint()
-    monkeypatch.setenv("FIGEVAL_ALLOW_EXTERNAL_FILES", "")  # set by the flag, and taken back after the test
     if path in ("../secret.jsonl", "link.jsonl"):
         allowed = ("-t", "t", "-m", "overlap", "--include_path", tasks, "-o", "out", "--allow_external_files")
         assert cli("run", *allowed).code == 0

@@ -154,8 +154,7 @@ def test_the_training_pairs_are_counted(copy: Path) -> None:
         read_rows("mnli:train")
 
 
-def test_without_a_copy_the_flag_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("FIGEVAL_DATA_COPIES", raising=False)
+def test_without_a_copy_the_flag_is_named() -> None:
     with pytest.raises(DataError, match="--data mnli=FOLDER"):
         read_rows("mnli:train")
     with pytest.raises(DataError, match="did you mean 'matched'"):

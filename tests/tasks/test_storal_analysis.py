@@ -69,10 +69,7 @@ def test_chinese_is_counted_in_a_copy(copy: Path, tmp_path: Path, cli: Cli) -> N
 
 
 @pytest.mark.slow
-def test_english_is_counted_and_chinese_is_left_out(
-    nltk_data: Path, real_data: str, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("FIGEVAL_DATA_COPIES", raising=False)
+def test_english_is_counted_and_chinese_is_left_out(nltk_data: Path, real_data: str, tmp_path: Path, cli: Cli) -> None:
     outcome = cli("analyze", "storal", "--output", tmp_path, "--no_plots")
     assert outcome.code == 0 and "Chinese: left out" in outcome.out
     numbers = read_numbers(tmp_path)
@@ -105,7 +102,5 @@ def test_what_cannot_be_analysed_is_refused_in_one_line(
     options: tuple[str, ...], complaint: str, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("FIGEVAL_DATA_COPIES", raising=False)
-    monkeypatch.delenv("FIGEVAL_DATA_MIRROR", raising=False)
     Path("here.txt").write_text("Once.\n")
     assert complaint in cli("analyze", "storal", "--no_plots", *options).complaint

@@ -307,7 +307,6 @@ def rewritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
         (tmp_path / f"rewritten_{language}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
         folders = [tmp_path, *([copy] if copy else [])]
         monkeypatch.setenv("FIGEVAL_DATA_COPIES", ",".join(f"storal={folder}" for folder in folders))
-        monkeypatch.delenv("FIGEVAL_DATA_MIRROR", raising=False)
         return read_rows(f"storal:rewritten_{language}")
 
     return read

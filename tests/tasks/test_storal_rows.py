@@ -46,7 +46,6 @@ def read_copies(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Row]]:
 
     def read(rows: str, *folders: Path, source: str = "examples") -> list[Row]:
         monkeypatch.setenv("FIGEVAL_DATA_COPIES", ",".join(f"storal={folder}" for folder in folders))
-        monkeypatch.delenv("FIGEVAL_DATA_MIRROR", raising=False)
         return read_rows(f"storal:{source}_{rows}")
 
     return read
@@ -292,7 +291,6 @@ def test_the_listing_says_which_tasks_need_a_copy(tmp_path: Path, monkeypatch: p
     """The examples of the repository are none, and a file that can be fetched needs none."""
     monkeypatch.setenv("FIGEVAL_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("FIGEVAL_DATA_MIRROR", str(tmp_path / "mirror"))
-    monkeypatch.delenv("FIGEVAL_DATA_COPIES", raising=False)
     archive(tmp_path / "mirror" / "storal", n=5)
     needed = {f"{task}_en_published" for task in ("mocpt", "mopref", "mo2st")}
     needed |= {f"{task}_zh" for task in PUBLISHED_TASKS}
@@ -328,7 +326,6 @@ def test_chinese_runs_on_a_users_copy(tmp_path: Path) -> None:
 
 def test_a_suite_leaves_out_the_tasks_that_a_copy_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = archive(tmp_path / "copy")
-    monkeypatch.delenv("FIGEVAL_DATA_MIRROR", raising=False)
     monkeypatch.setenv("FIGEVAL_DATA_COPIES", f"storal={copy}")
 
     def run(*tasks: str) -> figeval.RunRecord:
@@ -368,8 +365,7 @@ def test_texts_are_written_for_the_validation_split_too(task: str, size: int, re
     assert sum(1 for _ in harness.examples(harness.catalogue.tasks.get(name))) == size
 
 
-def test_a_training_reads_a_users_copy(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FIGEVAL_DATA_COPIES", "")  # so that what the command adds is undone
+def test_a_training_reads_a_users_copy(tmp_path: Path, cli: Cli) -> None:
     copy = archive(tmp_path / "copy", split="train", n=7)
     arguments = ("--task", "storal_mocpt_zh", "--model", "minilm", "--output", tmp_path / "model")
     assert "7 of the 3368 published rows" in cli("train", *arguments, "--data", f"storal={copy}").err
