@@ -271,13 +271,18 @@ def _samples(
         name for row in first.values() for name, value in row["metrics"].items() if not isinstance(value, list)
     )
     metric = next((name for name in (*metrics, *means) if name in means), "")
+    votes = [_votes_of(row["gold"]) for row in first.values()]
     content: JSON = {
         "task": task.task,
         "metric": metric,
         "binary": _is_binary(runs.values(), metric),
         "labels": task.settings.get("labels", []),
         "ids": ids,
-        "gold": [row["gold"] for row in first.values()],
+        "gold": [
+            row["gold"] if counts is None else _preferred(counts)
+            for row, counts in zip(first.values(), votes, strict=True)
+        ],
+        "votes": votes,
         "meta": {key: [row["meta"].get(key) for row in first.values()] for key in columns},
         "fields": {name: [values.get(key) for key in ids] for name, values in texts.fields.items()},
         "lists": texts.lists,
@@ -288,6 +293,16 @@ def _samples(
         "runs": [{"run": index, **_answers([rows.get(key) for key in ids], metric)} for index, rows in runs.items()],
     }
     return clean_json(content)
+
+
+def _votes_of(gold: Any) -> list[float] | None:
+    """Return a gold answer that has the votes for each option and for a tie, which are stored as decimal numbers."""
+    return gold if isinstance(gold, list) and gold and all(isinstance(votes, float) for votes in gold) else None
+
+
+def _preferred(votes: Sequence[float]) -> int | None:
+    """Return the index of the outcome with the most votes, or None if several have equally many."""
+    return votes.index(max(votes)) if votes.count(max(votes)) == 1 else None
 
 
 def _is_binary(runs: Iterable[Mapping[str, PredictionRow]], metric: str) -> bool:
@@ -312,10 +327,16 @@ def _answers(rows: Sequence[PredictionRow | None], metric: str) -> JSON:
     optional: dict[str, list[Any]] = {
         "scores": [row and ([_short(score) for score in row.get("scores") or ()] or None) for row in rows],
         "reply": [_cut(str(row["raw"])) if row and row.get("raw") else None for row in rows],
+        "samples": [row and ([_answer_of(sample) for sample in row.get("samples") or ()] or None) for row in rows],
         "error": [row and row.get("error") for row in rows],
         "spans": [row and ([p["pred"] for p in row.get("parts") or () if p["pred"]] or None) for row in rows],
     }
     return columns | {name: column for name, column in optional.items() if any(cell is not None for cell in column)}
+
+
+def _answer_of(sample: Mapping[str, Any]) -> Any:
+    answer = sample["pred"] if sample["status"] == "ok" else None
+    return _cut(answer) if isinstance(answer, str) else answer
 
 
 def _short(value: Any) -> Any:

@@ -232,7 +232,9 @@ function showItem(i) {
     if (value === null || value === undefined) continue;
     texts.append(make("dt", "", name), make("dd", "", name === task.options ? options(i, listOf(value)) : coloured(i, name, listOf(value))));
   }
-  if (task.gold[i] !== null) texts.append(make("dt", "", "right answer"), make("dd", "", inWords(answer(task.gold[i], i))));
+  const votes = task.votes[i];
+  if (task.gold[i] !== null) texts.append(make("dt", "", votes ? "preferred" : "right answer"), make("dd", "", inWords(answer(task.gold[i], i))));
+  if (votes) texts.append(make("dt", "", "votes"), make("dd", "", votes.map((count, index) => `${nameOf(index, i)}: ${count}`).join(" · ")));
   const meta = Object.entries(task.meta).filter(([, column]) => column[i] !== null).map(([name, column]) => `${name}: ${column[i]}`);
   if (meta.length) texts.append(make("dt", "", "columns"), make("dd", "small", meta.join(" · ")));
   const answers = make("div", "answers", ...task.runs.map((run) => answerOf(run, i)));
@@ -243,11 +245,21 @@ function showItem(i) {
 const listOf = (value) => (typeof value === "number" ? explorer.task.lists[value] : value);
 const inWords = (value) => (value === null || value === undefined ? "–" : typeof value === "string" ? value : Array.isArray(value) && value.every((part) => typeof part === "string") ? value.join(" · ") : JSON.stringify(value));
 
+/** Return whether an index is that of the answer that the options are equal, which stands behind them. */
+function isTie(index, i) {
+  const { task } = explorer;
+  return index === (listOf(task.fields[task.options]?.[i])?.length ?? task.votes[i]?.length - 1);
+}
+
+/** Return the short name of an answer: a label, or the number of an option. */
+const nameOf = (index, i) => explorer.task.labels[index] ?? (isTie(index, i) ? "tie" : index + 1);
+
 /** Return an answer in words: the option of an index, the passage of a span, or the value itself. */
 function answer(value, i) {
   const { task } = explorer;
   const list = listOf(task.fields[task.options]?.[i]);
-  const named = (index) => (list?.[index] === undefined ? `option ${index + 1}` : `${index + 1}. ${list[index]}`);
+  const unlisted = (index) => (isTie(index, i) ? task.fields.tie?.[i] ?? "tie" : `option ${index + 1}`);
+  const named = (index) => (list?.[index] === undefined ? unlisted(index) : `${index + 1}. ${list[index]}`);
   if (Number.isInteger(value) && (list || task.options || !task.passage)) return named(value);
   if (Array.isArray(value) && value.length && value.every(Number.isInteger)) {
     const text = task.fields[task.passage]?.[i];
@@ -352,16 +364,24 @@ function options(i, list) {
   return options;
 }
 
+/** Return the values with the number of times that each occurs. */
+function counted(values) {
+  const counts = new Map();
+  for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
+  return [...counts].map(([value, count]) => (count > 1 ? `${value} ×${count}` : value)).join(" · ");
+}
+
 function answerOf(run, i) {
   const { task } = explorer;
   const judgement = judge(run, i);
   const box = make("div", `answer ${colourOf(run.run)}`, make("div", "run", labelOf(run.run)), make("div", `judgement ${judgement.style}`, judgement.text));
   if (run.status[i] === "ok") box.append(make("div", "", inWords(answer(run.pred[i], i))));
+  if (run.samples?.[i]) box.append(make("div", "small", `samples: ${counted(run.samples[i].map((sample) => (sample === null ? "no answer" : inWords(answer(sample, i)))))}`));
   if (run.error?.[i]) box.append(make("div", "small", run.error[i]));
   if (run.reply?.[i]) box.append(make("pre", "", run.reply[i]));
   const scores = run.scores?.[i];
   if (scores && scores.length <= MOST_OPTIONS) {
-    const labelledScores = scores.map((score, index) => `${task.labels[index] ?? index + 1}: ${score ?? "NaN"}`);
+    const labelledScores = scores.map((score, index) => `${nameOf(index, i)}: ${score ?? "NaN"}`);
     box.append(make("div", "small soft", `scores ${labelledScores.join(" · ")}`));
   }
   return box;

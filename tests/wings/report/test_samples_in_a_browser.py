@@ -32,3 +32,24 @@ def test_spans_are_coloured_in_the_text(tmp_path: Path) -> None:
     assert "<mark>A stitch in time</mark> saves nine" in alignment
     assert '<span class="span run-1">The bill that reached Mr Penhallow came to eleven thousand.</span>' in alignment
     assert "<mark>The bill that reached Mr Penhallow" in sample_shown(page, "mini_joint", "P01N1")
+
+
+def test_votes_stand_beside_the_texts_and_samples_are_counted(tmp_path: Path) -> None:
+    """The gold answer of a preference is votes, which are no indexes of texts."""
+
+    class Letters:
+        do_sample = deterministic_by_name = True
+
+        def generate(self, requests: list[figeval.Prompt]) -> list[str]:
+            return ["ABC?"[request.sample % 4] for request in requests]
+
+    (tmp_path / "rows.jsonl").write_text('{"id": "1", "texts": ["a whale", "a fish"], "votes": [0, 1, 3]}\n')
+    (tmp_path / "better.task.yaml").write_text(
+        "name: better\ntype: pairwise\ndata: {test: 'jsonl:rows.jsonl'}\nroute: by_letter\n"
+        "fields: {id: row.id, options: row.texts, votes: row.votes}\n"
+    )
+    run = figeval.run("better", Letters(), include_path=tmp_path, samples=4, output_path=tmp_path / "run")
+    page = figeval.report([run], output=tmp_path / "report.html", plots=False, include_path=tmp_path).path
+    shown = sample_shown(page, "better", "1")
+    assert "<dt>preferred</dt><dd>They are equally good.</dd><dt>votes</dt><dd>1: 0 · 2: 1 · tie: 3</dd>" in shown
+    assert "samples: 1. a whale ×2 · They are equally good. · no answer" in shown
