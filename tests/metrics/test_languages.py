@@ -130,6 +130,7 @@ def test_reasons() -> None:
     assert mean(many, few_rows, statistic=SHARE).interval.reason == "in 1, fewer than 40 rows"
     empty = mean(many, [])
     assert (empty.value, empty.interval.reason) == (None, "in 1, no examples")
+    assert mean(few_rows, [], statistic=SHARE).interval.reason == "in 1, no examples"  # why there is no value either
     assert not mean(draw_rows(1, 5, 9), draw_rows(2, 30, 9, "x")).interval.reliable
 
 
