@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, DataError, FigevalError, RowError, TaskError
 from figeval.language.words import notion_of
+from figeval.metrics.catalogue import statistic_of
 from figeval.models.model import open_model
 from figeval.prompts import MAX_NAMED_IDS, Leaks, PromptContext, Shots
 from figeval.records.predictions import form_problem
@@ -267,6 +269,7 @@ def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[Prompt
     census = Census(task.task_type)
     odd: Counter[str] = Counter()
     ways = list(ways)
+    checks = metric_checks(task, harness) if split == "test" else {}
     for number, example in valid_examples(task, split, harness, verdict):
         census.count(example)
         twin = census.ids.setdefault(without_width(example.id), (number, example.id))
@@ -277,6 +280,7 @@ def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[Prompt
             if odd[oddity] <= MOST_ALIKE:
                 verdict.warn(f"{task.name}, {split}: row {number}, id {example.id!r}: {location} {oddity}")
         render(task, number, example, ways, verdict)
+        measure(task, number, example, checks, verdict)
         store(task, split, number, example, census, verdict)
     verdict.findings.extend(totals(task, split, census, odd))
     if not census.n and not verdict.errors:
@@ -400,6 +404,29 @@ def valid_examples(task: TaskSpec, split: str, harness: Harness, verdict: Verdic
         verdict.error(error)
     for message in wrong.errors(repr(task.data[split]), number if complete else None):
         verdict.error(f"{task.name}: {message}")
+
+
+def metric_checks(task: TaskSpec, harness: Harness) -> dict[str, Callable[[Any], None]]:
+    """Return the checks of examples by the task's metrics, by name; metrics that need a model are left out."""
+    checks = {}
+    for name in task.metrics:
+        with suppress(FigevalError):  # of which the definition has an error already
+            metric = harness.metrics.get(name, task.type)
+            if not metric.argument and (check := statistic_of(metric, task.labels).check) is not None:
+                checks[name] = check
+    return checks
+
+
+def measure(
+    task: TaskSpec, number: int, example: Example, checks: dict[str, Callable[[Any], None]], verdict: Verdict
+) -> None:
+    """Have metrics check an example. An error is reported once, then the metrics with it are removed from `checks`."""
+    for name, check in list(checks.items()):
+        try:
+            check(example)
+        except FigevalError as error:
+            verdict.error(f"{task.name}: row {number}: {error}")
+            del checks[name]
 
 
 def render(task: TaskSpec, number: int, example: Example, ways: list[PromptedRoute], verdict: Verdict) -> None:

@@ -24,7 +24,7 @@ from figeval.metrics import PerLabel, Statistic, answered, mean_of, tied_answers
 from figeval.types import Example, Prediction
 
 from .distances import cross_entropy, jensen_shannon, manhattan, normalized, wasserstein
-from .votes import majority_of, votes_of, whole_votes
+from .votes import labels_by_annotator, majority_of, votes_of, whole_votes
 
 NO_VOTES = "no example has votes in the columns `votes` or `annotators` of meta"
 NO_PROBABILITIES = "no example has votes (columns `votes` or `annotators` of meta) and probabilities of the labels"
@@ -37,11 +37,12 @@ OfExample: TypeAlias = Callable[[Labels, Example, Prediction], "float | None"]
 
 
 def _per_label(function: OfExample, *, absent: str = NO_VOTES, bounds: tuple[float, float] = UNIT) -> PerLabel:
-    """Return the mean of a function of labels, example and prediction; the votes of the first example are checked."""
+    """Return the mean of a function of labels, example and prediction; the votes of an example can be checked."""
 
     def build(labels: Labels) -> Statistic:
         def check(example: Example) -> None:
             votes_of(example, labels)
+            labels_by_annotator(example, labels)  # which `figeval annotators` reads from the stored answers
 
         statistic = mean_of(partial(function, labels), absent=absent, bounds=bounds)
         return replace(statistic, check=check)
@@ -170,6 +171,6 @@ def _least_annotator_error(labels: Labels, example: Example, _prediction: Predic
     return None if shares is None else 1 - max(shares)
 
 
-MAJORITY_ACC = _per_label(_majority_acc)
+MAJORITY_ACC = _per_label(_majority_acc, absent=f"{NO_VOTES}, or no label has the most votes")
 ANNOTATOR_ACC = _per_label(_annotator_acc)
 LEAST_ANNOTATOR_ERROR = _per_label(_least_annotator_error)

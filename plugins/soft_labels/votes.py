@@ -81,7 +81,10 @@ def _read_object(text: str, column: str, form: str) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise ValueError(f"{text!r:.80} is not a JSON object {form}; write `{column}: row.{column} | tojson`")
+        cure = (
+            "name the label of each number" if isinstance(value, list) else f"write `{column}: row.{column} | tojson`"
+        )
+        raise ValueError(f"{text!r:.80} is not a JSON object {form}; {cure}")
     return value
 
 

@@ -209,7 +209,7 @@ def test_names_of_annotators_are_cleaned_and_runs_without_any_say_so(tmp_path: P
         ({"yes": "3"}, "'3' is not a number of votes"),
         ({"yes": True}, "True is not a number of votes"),
         ({"yes": 10**400}, "is not a number of votes"),
-        ([3, 2], "is not a JSON object"),
+        ([3, 2], "name the label"),
         ("\u202eyes\n", "is not a JSON object"),
         ({"yes": {"yes": 1}}, "is not a number of votes"),
     ],
@@ -226,3 +226,23 @@ def test_votes_that_python_writes_are_refused_with_a_cure(tmp_path: Path, cli: C
     write_task(tmp_path, "row.votes", [ironic_row(1, {"yes": 1})])
     done = cli("run", "--include_path", tmp_path, "--tasks", "ironic", "--model", "chance", "--output_path", "out")
     assert "write `votes: row.votes | tojson`" in done.err
+
+
+def test_validate_reads_the_columns_of_every_row(tmp_path: Path, cli: Cli) -> None:
+    """A run reads those of the first row before it starts, and the others when it scores."""
+    write_task(tmp_path, '"row.votes | tojson"', [ironic_row(1, {"yes": 1}), ironic_row(2, {"maybe": 1})])
+    task = tmp_path / "ironic.task.yaml"
+    assert "row 2: example '2', column 'votes' of meta: 'maybe'" in cli("validate", task).out
+    write_task(
+        tmp_path, "\"row.votes | tojson\", annotators: \"{'ann': 'perhaps'} | tojson\"", [ironic_row(1, {"yes": 1})]
+    )
+    assert "row 1: example '1', column 'annotators' of meta: 'perhaps'" in cli("validate", task).out
+
+
+def test_without_a_majority_the_reason_is_not_that_votes_are_missing() -> None:
+    with TemporaryDirectory() as folder:
+        task = soft_task("classification", [columns(votes={"yes": 1, "no": 1})])
+        rows = [{"id": "0", "prediction": "yes"}]
+        run = figeval.score(task, rows, name="s", metrics=["majority_acc"], output_path=folder, baselines=False)
+    (score,) = (score for score in run.record.tasks[0].scores if score.metric == "majority_acc")
+    assert score.interval.reason.endswith("no label has the most votes")
