@@ -132,7 +132,8 @@ def variances(record: RunRecord, harness: Harness, rows: Rows) -> Iterator[Varia
             bounds = declared_bounds(prompts[0], score.metric, harness.metrics)
             split = split_variance(cells, [columns[0][item][1] for item in items], bounds)
             of_prompts = [each for prompt in prompts for each in prompt.scores if each.metric == score.metric]
-            interval = interval_over_prompts(of_prompts, split.interval)
+            is_score = len(prompts) == 1 and not prompts[0].languages  # which would be a mean over languages
+            interval = of_prompts[0].interval if is_score else interval_over_prompts(of_prompts, split.interval)
             yield VarianceRecord(
                 task=name,
                 metric=score.metric,
@@ -155,12 +156,7 @@ def variances(record: RunRecord, harness: Harness, rows: Rows) -> Iterator[Varia
 
 
 def interval_over_prompts(scores: Sequence[ScoreRecord], interval: Interval) -> Interval:
-    """Return the interval of the mean over prompts, of which there is none if the score of a prompt has none.
-
-    It is that of the score itself with a single prompt.
-    """
-    if len(scores) == 1:
-        return scores[0].interval
+    """Return the interval of the mean over prompts, of which there is none if the score of a prompt has none."""
     return next((score.interval for score in scores if score.low is None), interval)
 
 

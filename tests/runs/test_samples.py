@@ -157,6 +157,27 @@ def test_orders_and_prompts_are_sampled_too(tmp_path: Path) -> None:
     assert variance.interval.low is None or variance.interval.low <= variance.mean
 
 
+def test_the_variance_of_several_languages_is_about_the_mean_of_all_examples(tmp_path: Path) -> None:
+    """The score is the mean over languages, whose interval is about another number."""
+    gold = [("de", "yes")] * 3 + [("en", "no")] * 21
+    rows = [{"id": str(n), "lang": lang, "text": f"Text {n}.", "label": label} for n, (lang, label) in enumerate(gold)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "irony.task.yaml").write_text(
+        "name: irony\ntype: classification\nlabels: ['yes', 'no']\nlanguage: [de, en]\n"
+        "data: {test: 'jsonl:rows.jsonl'}\nmetrics: [acc]\n"
+        "fields: {id: row.id, text: row.text, label: row.label, language: row.lang}\n"
+    )
+    model = Drawing(("yes", "no", "no"))
+    done = figeval.run("irony", model=model, include_path=tmp_path, output_path=tmp_path / "out", samples=3)
+    (variance,) = (record for record in done.record.variances if record.metric == "acc")
+    by_language = {each.language: each.scores[0] for each in done.record.tasks[0].languages}
+    counts = {"de": 3, "en": 21}
+    mean = sum(counts[name] * (score.value or 0) for name, score in by_language.items()) / 24
+    assert variance.mean == pytest.approx(mean)
+    assert variance.mean != pytest.approx(done.record.tasks[0].scores[0].value)
+    assert variance.interval.method != done.record.tasks[0].scores[0].interval.method == "over languages"
+
+
 def test_tasks_without_texts_are_asked_once_and_runs_without_any_are_refused(tmp_path: Path) -> None:
     class Both(Drawing):
         def loglikelihood(self, requests: Sequence[figeval.Continuation]) -> list[float]:
