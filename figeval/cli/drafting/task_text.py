@@ -25,7 +25,9 @@ def with_common_fields(draft: Draft, sheet: Sheet) -> Draft:
     used = str(dict(draft.fields))
     identity = sheet.pick("id", ID, _is_identity)
     fields: dict[str, Any] = {"id": identity.as_text if identity else "row_number | string"}
-    reasons = {"id": identity.title if identity else "no column has another value in every row"}
+    reasons = {
+        "id": identity.title if identity else "no column that is named like an id has another value in every row"
+    }
     fields |= draft.fields
     cluster = sheet.pick("cluster", CLUSTER, lambda c: c.is_text and not c.is_list and len(c.distinct) < len(c.filled))
     if identity is None:
