@@ -5,7 +5,7 @@ Either every option is scored against the query and the best score wins, or a la
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -169,6 +169,19 @@ def read_letter(example: ChoiceExample, context: PromptContext, reply: Reply) ->
     return Prediction(example_id=example.id, value=extracted.index, status=extracted.status)
 
 
+def by_letter(read: Callable[[ChoiceExample, PromptContext, Reply], Prediction]) -> Route:
+    """Return the route on which a reply names the letter of an option; `read` finds the option in the reply."""
+    return by_reply(
+        "by_letter",
+        "letter",
+        ReplyReader(read, VERSION),
+        check=letters_of,
+        answer_format=letter_format,
+        metrics=("acc_of_all", "parse_rate"),
+        metrics_of_orders=("consistency", "position_bias"),
+    )
+
+
 # ---- the type --------------------------------------------------------------------------------------------------------
 
 
@@ -192,15 +205,7 @@ class Choice(TaskType[ChoiceExample]):
         ),
         Route(name="by_dot", start=by_dot, needs=frozenset({"embed", "dot"})),
         Route(name="by_cosine", start=by_cosine, needs=frozenset({"embed"})),
-        by_reply(
-            "by_letter",
-            "letter",
-            ReplyReader(read_letter, VERSION),
-            check=letters_of,
-            answer_format=letter_format,
-            metrics=("acc_of_all", "parse_rate"),
-            metrics_of_orders=("consistency", "position_bias"),
-        ),
+        by_letter(read_letter),
         Route(
             name="by_letter_likelihood",
             start=by_letter_likelihood,

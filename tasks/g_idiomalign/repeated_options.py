@@ -11,12 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from figeval import ChoiceExample, Prediction
-from figeval.answers import VERSION
 from figeval.language.questions import core_of
 from figeval.prompts import PromptContext
-from figeval.task_types.choice import Choice, letter_format, letters_of, read_letter
+from figeval.task_types.choice import Choice, by_letter, read_letter
 from figeval.task_types.given import Given
-from figeval.task_types.routes import ReplyReader, by_reply
 from figeval.types import JSON, Reply
 
 MASK = "☐"  # stands for a copy that is not to be recognised in a reply
@@ -59,15 +57,7 @@ def without_copies(example: ChoiceExample) -> Iterator[ChoiceExample]:
             yield replace(example, options=tuple(options))
 
 
-BY_LETTER = by_reply(
-    "by_letter",
-    "letter",
-    ReplyReader(read_reply, VERSION),
-    check=letters_of,
-    answer_format=letter_format,
-    metrics=("acc_of_all", "parse_rate"),
-    metrics_of_orders=("consistency", "position_bias"),
-)
+BY_LETTER = by_letter(read_reply)
 ACCURACIES = ("acc", "acc_norm", "acc_pmi", "acc_of_all")
 
 
