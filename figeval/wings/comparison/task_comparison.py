@@ -175,7 +175,8 @@ def compare_task(
     """
     (side_a, task_a), (side_b, task_b) = a, b
     if argument_of(task_a, metric) != argument_of(task_b, metric):
-        return OTHER_ARGUMENT
+        has_metric = all(any(score.metric == metric for score in task.scores) for task in (task_a, task_b))
+        return OTHER_ARGUMENT if has_metric else no_value(metric)
     runs_a, runs_b = side_a.values(task_a.task, metric), side_b.values(task_b.task, metric)
     if all(runs_a) and all(runs_b):
         return _compare_means(name, a, b, metric, seed, draws)

@@ -286,6 +286,15 @@ def test_a_task_without_the_metric_is_not_said_to_have_no_mean_over_seeds(tmp_pa
     assert compare_runs(tmp_path / "a", tmp_path / "b").left_out == {"u": "no acc stored"}
 
 
+def test_a_metric_that_one_run_lacks_was_not_computed_with_other_words(tmp_path: Path) -> None:
+    for name in "ab":
+        write_run(tmp_path / name, {"t": acc("10"), "u": acc("10")})
+    signed = {"signatures": {"acc": "words:uax29"}}
+    edit(tmp_path / "a", lambda content: content["tasks"][1]["settings"].update(signed))
+    edit(tmp_path / "b", lambda content: content["tasks"][1].update(scores=[]))
+    assert compare_runs(tmp_path / "a", tmp_path / "b").left_out == {"u": "no acc stored"}
+
+
 def test_a_comparison_says_if_lower_is_better(tmp_path: Path) -> None:
     scores = [score("mae", higher_is_better=False)]
     run, other = (write_run(tmp_path / name, {"t": acc("1010")}, metric="mae", scores=scores) for name in "ab")
