@@ -271,7 +271,17 @@ function answer(value, i) {
     const letters = [...tokens.join(" ")];
     return taggedSpans(value, tokens).map(([start, end]) => `“${letters.slice(start, end).join("")}”`).join(" · ") || "no span";
   }
-  return value;
+  return wordsWithBits(value, i) ?? value;
+}
+
+/** Return the words of texts with the bits of each; undefined for another kind of answer. */
+function wordsWithBits(value, i) {
+  const scored = Object.entries(value ?? {}).filter(([name, pieces]) => pieces?.words && typeof explorer.task.fields[name]?.[i] === "string");
+  const texts = scored.map(([name, { words }]) => {
+    const letters = [...explorer.task.fields[name][i]];
+    return words.map(([start, end, bits]) => `${letters.slice(start, end).join("")} ${bits === null ? "–" : bits.toFixed(1)}`).join(" · ");
+  });
+  return texts.length ? texts.join(" / ") : undefined;
 }
 
 // ---- spans ----------------------------------------------------------------------------------------------------------
