@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 import click
 
 from figeval.errors import FigevalError
-from figeval.io.frontend import command_line, end_despite_threads, end_quickly
-from figeval.io.text import clean, near, one_line
+from figeval.io.frontend import command_line, end_despite_threads, end_quickly, print_error
+from figeval.io.text import clean, near
 
 if TYPE_CHECKING:
     from figeval.plugins import PluginManager
@@ -37,7 +37,6 @@ WINGS = "figeval.wings."  # begins the names of the plugins that belong to figev
 # Errors of the operating system that the user can fix, whatever the operation.
 NO_PATH = {errno.ENAMETOOLONG, errno.ELOOP}
 NO_ROOM = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
-MAX_MESSAGE_CHARS = 2_000  # characters of a message, as some quote foreign texts
 
 # name → (place of the command, which is imported when it is used; its line in --help)
 COMMANDS = {
@@ -377,7 +376,7 @@ def print_warning(
 
 def fail(message: str, code: int = 2) -> NoReturn:
     """Print one line on stderr and exit."""
-    print(f"figeval: {one_line(message, MAX_MESSAGE_CHARS)}", file=sys.stderr)
+    print_error(message)
     sys.exit(code)
 
 

@@ -26,6 +26,7 @@ from figeval.errors import FigevalWarning
 from figeval.io.text import one_line
 
 PATIENCE_SECONDS = 5
+MAX_MESSAGE_CHARS = 2_000  # characters of an error, as some quote foreign texts
 MAX_STOP_SECONDS = 10.0  # that a worker process has before it is killed
 INNER_PACKAGES = frozenset({"figeval", "contextlib", "pluggy"})  # of frames between the user's line and a warning
 
@@ -81,6 +82,11 @@ def warn(message: str) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in INNER_PACKAGES:
         level, frame = level + 1, frame.f_back
     warnings.warn(text, FigevalWarning, stacklevel=level)
+
+
+def print_error(message: str) -> None:
+    """Print an error that the user can fix, in one line on stderr."""
+    print(f"figeval: {one_line(message, MAX_MESSAGE_CHARS)}", file=sys.stderr)
 
 
 def notice(text: str) -> None:

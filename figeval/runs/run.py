@@ -144,12 +144,17 @@ def default_folder(config: RunConfig, record: str = "run.json") -> Path:
 
     `record` is the file by which an earlier folder is recognised.
     """
-    plain = "".join(letter if letter.isalnum() or letter in "._" else "-" for letter in config.model)
-    ending = f"{plain.strip('-')[-60:]}-{config.identity()}"
+    ending = f"{model_in_path(config.model)}-{config.identity()}"
     earlier = sorted(RUNS.glob(f"*-{ending}/{record}"))
     if earlier and not config.fresh:
         return earlier[-1].parent
     return RUNS / f"{provenance.now().replace('-', '').replace(':', '')}-{ending}"
+
+
+def model_in_path(model: str) -> str:
+    """Return the name of a model as a part of the name of a folder; not unique, and empty if it has no letters."""
+    plain = "".join(letter if letter.isalnum() or letter in "._" else "-" for letter in model)
+    return plain.strip("-")[-60:]
 
 
 @contextmanager

@@ -36,7 +36,8 @@ def complaint(cli: Cli, tasks: Path, tmp_path: Path) -> Callable[..., str]:
     """The line with which `figeval run` on `t` is refused; further arguments come last, so they win."""
 
     def run(*arguments: str | Path) -> str:
-        command = ("run", "--tasks", "t", "--model", "overlap", "--include_path", tasks, "--output_path", "out")
+        model = () if "--model" in arguments else ("--model", "overlap")
+        command = ("run", "--tasks", "t", *model, "--include_path", tasks, "--output_path", "out")
         line = cli(*command, *arguments).complaint
         assert not (tmp_path / "out" / "predictions").exists(), "nothing was begun"
         return line
@@ -217,8 +218,8 @@ def test_a_file_system_that_is_read_only(complaint: Callable[..., str]) -> None:
 
 
 def test_a_folder_of_another_run(cli: Cli, tasks: Path, tmp_path: Path) -> None:
-    command = ("run", "--tasks", "t", "--model", "overlap", "--include_path", tasks, "--output_path", "out")
-    assert cli(*command).code == 0
+    command = ("run", "--tasks", "t", "--include_path", tasks, "--output_path", "out")
+    assert cli(*command, "--model", "overlap").code == 0
     before = {file: file.read_bytes() for file in (tmp_path / "out").rglob("*") if file.is_file()}
     for change, difference in (
         (("--model", "random"), "model was overlap, is random"),
@@ -226,7 +227,8 @@ def test_a_folder_of_another_run(cli: Cli, tasks: Path, tmp_path: Path) -> None:
         (("--limit", "3"), "limit was not set, is 3"),
         (("--seed", "1"), "seed was 0, is 1"),
     ):
-        line = cli(*command, *change).complaint
+        model = () if "--model" in change else ("--model", "overlap")
+        line = cli(*command, *model, *change).complaint
         assert (
             f"out contains another run ({difference}); choose another --output_path, or start over with --fresh" in line
         )

@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 import figeval
 from figeval import Cloze, Continuation, ModelError, PairLabel, Text, TextPair
 from figeval.testing import ask
+from tests.cli.conftest import Cli
 from tests.plugins.tiny import Workshop, change_config
 
 peft = pytest.importorskip("peft", reason="needs peft: pip install 'figeval[lora]'")
@@ -140,6 +141,24 @@ def test_adapters_side_by_side_answer_as_if_merged_by_peft(
         weights = model.network.model.state_dict()
         assert all(weights[name].equal(weight) for name, weight in load_file(pair.merged / "model.safetensors").items())
     assert answers[0] == outputs(open_model(pairs[0].merged), RESTS)
+
+
+def test_one_command_runs_all_adapters_of_a_base_and_loads_it_once(
+    workshop: Workshop, tmp_path: Path, cli: Cli, load_calls: list[str]
+) -> None:
+    base = workshop("llama", "ForCausalLM")
+    for folder, rank in (("a/b", 2), ("a-b", 3), ("c", 4)):  # of two, the folders would have the same name
+        adapt(base, tmp_path / folder, "AutoModelForCausalLM", lora("CAUSAL_LM", r=rank))
+    load_calls.clear()
+    names = [word for folder in ("a/b", "a-b", "c") for word in ("--model", f"{folder}/adapter")]
+    command = ("run", "--tasks", "mini_pairs", "--limit", "2", *names, "--output_path", "runs")
+    done = cli(*command)
+    assert done.code == 0, done.err
+    assert len(load_calls) == 1
+    runs = [figeval.load(folder) for folder in sorted((tmp_path / "runs").iterdir())]
+    assert {run.record.model.name for run in runs} == {"a/b/adapter", "a-b/adapter", "c/adapter"}
+    assert len({run.record.model.fingerprint for run in runs}) == len(runs)
+    assert cli(*command).code == 0 and len(load_calls) == 1
 
 
 ONE = {"num_labels": 1}

@@ -87,7 +87,7 @@ def test_every_machine_runs_the_same_command_with_its_number(cluster: Path) -> N
 
 
 def test_a_run_starts_ray_on_every_machine(cluster: Path) -> None:
-    typed = ["run", "--tasks", "mini", "--model", "minilm", "--output_path", "my run", "--workers", "2"]
+    typed = ["run", "--tasks", "mini", "--model", "minilm", "-m", "tfidf", "--output_path", "my run", "--workers", "2"]
     done = figeval(*typed, "--gpus_per_worker", "2", "--ray=auto", "--slurm", "job.sh", cwd=cluster)
     assert done.stderr.splitlines()[-1] == "wrote job.sh; check it, then run: sbatch job.sh"
     script = (cluster / "job.sh").read_text()
@@ -171,6 +171,8 @@ def test_a_run_that_is_not_possible_gets_no_script(cluster: Path) -> None:
     arguments = ("run", "--tasks", "mini", "--model", "openai:gpt", "--slurm", "job.sh")  # here, where no key is
     done = figeval(*arguments, cwd=cluster, code=2, OPENAI_API_KEY="")
     assert done.stderr == "figeval: openai:gpt already answers many requests in parallel; leave out --slurm\n"
+    both = ("run", "--tasks", "mini", "--model", "tfidf", "--model", "openai:gpt", "--slurm", "job.sh")
+    assert "leave out --slurm" in figeval(*both, cwd=cluster, code=2, OPENAI_API_KEY="").stderr
     assert not (cluster / "job.sh").exists()
 
 
