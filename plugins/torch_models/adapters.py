@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from fnmatch import fnmatch
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from figeval.errors import ModelError
+from figeval.io.files import is_folder
 from figeval.io.text import clean
 from figeval.types import JSON
 
@@ -104,6 +105,22 @@ def base_name(adapter: JSON, model: str) -> str:
     if not isinstance(name, str) or not name.strip() or clean(name) != name:
         raise ModelError(f"the adapter {model!r} names no base model; give its folder or hub id: --model_args base=…")
     return name
+
+
+def moved_folders(adapter: Path, base: str, *, any_ending: bool) -> Iterator[Path]:
+    """Yield where the base of an adapter may lie after a folder with both was moved, the nearest to the adapter first.
+
+    Args:
+        adapter: folder of the adapter.
+        base: path of the base in `adapter_config.json`, where it is not any more.
+        any_ending: take all endings of the path for that which has stayed the same, and not only the whole path.
+    """
+    parts = PurePath(base).parts
+    for parent in adapter.resolve().parents:
+        for begin in range(len(parts) if any_ending else 1):
+            folder = parent.joinpath(*parts[begin:])
+            if is_folder(folder):
+                yield folder
 
 
 def check_weights_file(folder: Path, model: str) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
@@ -37,6 +38,7 @@ from .adapters import (
     is_tokenizer_file,
     join_configs,
     join_folders,
+    moved_folders,
     weights_file,
 )
 from .files import DECLARATION, NotOnHub, download, fingerprint, hub_file, unreachable, weight_files
@@ -221,8 +223,11 @@ def _read_adapter(files: Checkpoint, name: str | None) -> Checkpoint:
     try:
         base = locate(base_model, None if revision is None else str(revision))
     except ModelError as error:
-        cure = "give another base: --model_args base=FOLDER"
-        raise ModelError(f"the base of the adapter {files.model!r} cannot be opened: {error}; {cure}") from error
+        moved = None if name else _moved_base(files, base_model)
+        if moved is None:
+            cure = "give another base: --model_args base=FOLDER"
+            raise ModelError(f"the base of the adapter {files.model!r} cannot be opened: {error}; {cure}") from error
+        base = moved
     if base.base is not None:
         raise ModelError(f"the base of the adapter {files.model!r} is an adapter, too; merge that into its own base")
     trained, modules, sentence, declared = (
@@ -240,6 +245,23 @@ def _read_adapter(files: Checkpoint, name: str | None) -> Checkpoint:
         declared=from_base if declared is None else declared,
         base=base,
     )
+
+
+def _moved_base(files: Checkpoint, name: str) -> Checkpoint | None:
+    """Return the base of an adapter if the two were moved together; None if it is not found.
+
+    An adapter that was trained here knows the digest of its base, so nothing else is taken for it. Of others, the whole
+    path must have stayed the same from a folder above the adapter on, so that it cannot be an absolute one.
+    """
+    if files.folder is None:
+        return None
+    digest = base_digest(files.folder / ADAPTER_WEIGHTS[0])
+    for folder in moved_folders(files.folder, name, any_ending=bool(digest)):
+        with suppress(ModelError):
+            base = locate(str(folder))
+            if not digest or base.fingerprint() == digest:
+                return base
+    return None
 
 
 def load_json(path: Path | None) -> JSON | None:

@@ -159,6 +159,7 @@ def test_one_command_runs_all_adapters_of_a_base_and_loads_it_once(
     assert {run.record.model.name for run in runs} == {"a/b/adapter", "a-b/adapter", "c/adapter"}
     assert len({run.record.model.fingerprint for run in runs}) == len(runs)
     assert cli(*command).code == 0 and len(load_calls) == 1
+    assert f"{base} (base of c/adapter)" in cli("checklist", "runs/c-adapter").out
 
 
 ONE = {"num_labels": 1}
@@ -271,6 +272,19 @@ def test_the_record_pins_adapter_and_base(simple: Adapted, tmp_path: Path, open_
     assert open_model(simple.adapter).fingerprint() != model.fingerprint()
 
 
+def test_a_run_does_not_go_on_with_another_base(simple: Adapted, tmp_path: Path) -> None:
+    base = shutil.copytree(simple.base, tmp_path / "base")
+    config_of(base_model_name_or_path=str(base))(simple)
+    run = {"model": simple.adapter, "limit": 1, "baselines": False, "device": "cpu", "output_path": tmp_path / "run"}
+    base_digest = figeval.run("mini_pairs", **run).record.model.fingerprint.split()[-1]
+    (base / "vocab.txt").write_text("changed")
+    with pytest.raises(figeval.RecordError, match=r"weights of .* have changed") as caught:
+        figeval.run("mini_pairs", **run)
+    old, _, new = str(caught.value).partition(" before, base ")
+    old_digest, new_digest = old.split()[-1].strip("…"), new.split()[0].strip("…")
+    assert base_digest.startswith(old_digest) and not base_digest.startswith(new_digest)
+
+
 def test_another_state_of_the_base_is_warned_of(simple: Adapted, open_model: Any) -> None:
     """Adapters that were trained here know the digest of their base."""
     file = simple.adapter / "adapter_model.safetensors"
@@ -280,6 +294,34 @@ def test_another_state_of_the_base_is_warned_of(simple: Adapted, open_model: Any
         model = open_model(simple.adapter)
         outputs(model, RESTS)
         assert len(model.describe().get("warnings", ())) == warnings
+
+
+@pytest.mark.parametrize(("path", "trained_here"), [("models/base", False), ("models/base", True), ("", True)])
+def test_a_base_that_was_moved_with_its_adapter_is_found(
+    path: str, trained_here: bool, simple: Adapted, tmp_path: Path, open_model: Any
+) -> None:
+    """Adapters of peft may name it by a path from where they were trained, those of figeval have a whole path."""
+    before = tmp_path / "before"
+    base = shutil.copytree(simple.base, before / "models" / "base")
+    adapter = shutil.copytree(simple.adapter, before / "adapters" / "first")
+    file, digest = adapter / "adapter_model.safetensors", open_model(base).fingerprint()
+    save_file(load_file(file), file, {"base": digest} if trained_here else None)
+    config_of(base_model_name_or_path=path or str(base))(Adapted(base, adapter, simple.merged))
+    answers = outputs(open_model(simple.adapter), RESTS)
+    (tmp_path / "elsewhere").mkdir()
+    after = before.rename(tmp_path / "elsewhere" / "after")
+    assert outputs(open_model(after / "adapters" / "first"), RESTS) == answers
+    (after / "models" / "base" / "vocab.txt").write_text("changed")
+    if trained_here:
+        with pytest.raises(ModelError, match="base=FOLDER"):
+            open_model(after / "adapters" / "first")
+
+
+def test_a_folder_of_the_same_name_is_not_taken_for_the_base(simple: Adapted, tmp_path: Path, open_model: Any) -> None:
+    shutil.copytree(simple.base, tmp_path / "base")
+    config_of(base_model_name_or_path="/models/base")(simple)
+    with pytest.raises(ModelError, match="base=FOLDER"):
+        open_model(simple.adapter)
 
 
 def test_weights_in_a_pickle_are_read_without_running_it(simple: Adapted, tmp_path: Path, open_model: Any) -> None:
