@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -158,8 +159,16 @@ def _check_same(path: Path, stored: RunRecord, config: RunConfig, model: str, fi
         )
         raise RecordError(f"{path} contains another run ({difference}); {ELSEWHERE}")
     if stored.model.fingerprint != fingerprint:
-        difference = f"{_show_value(stored.model.fingerprint)} before, {_show_value(fingerprint)} now"
+        before, after = _from_difference(stored.model.fingerprint, fingerprint)
+        difference = f"{_show_value(before)} before, {_show_value(after)} now"
         raise RecordError(f"{path}: the weights of {model} have changed since ({difference}); {ELSEWHERE}")
+
+
+def _from_difference(*fingerprints: str) -> list[str]:
+    """Return fingerprints from the word before the first difference on; that of an adapter ends with its base's."""
+    words = [fingerprint.split() for fingerprint in fingerprints]
+    shared_words = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*words, strict=False)))
+    return [" ".join(part[max(0, shared_words - 1) :]) for part in words]
 
 
 def _check_scoring(folder: RunFolder, stored: RunRecord, plans: Sequence[Plan]) -> None:

@@ -109,8 +109,16 @@ class Facts:
         """Yield the papers of the benchmarks, and the models by name."""
         sources = (source for info in self.infos for source in info.sources.items())
         yield from dict.fromkeys(f"{name}: {source.citation}" for name, source in sources)
-        yield f"models: {', '.join(dict.fromkeys(run.model.name for run in self.runs))} (cite their papers)"
+        yield f"models: {', '.join(dict.fromkeys(self._models()))} (cite their papers)"
         yield "harness: figeval (CITATION.cff)"
+
+    def _models(self) -> Iterator[str]:
+        """Yield the names of the models; an adapter is followed by its base."""
+        for run in self.runs:
+            yield run.model.name
+            adapter = run.model.description.get("adapter")
+            if isinstance(adapter, Mapping):
+                yield f"{adapter.get('base')} (base of {run.model.name})"
 
     def licences(self) -> Iterator[str]:
         """Yield the licence of each benchmark, as its authors state it."""
