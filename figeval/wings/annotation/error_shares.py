@@ -149,11 +149,11 @@ def score_sheets(key: Key, files: Sequence[Path]) -> ErrorShares:
 def read_sheet(file: Path, key: Key) -> Cells:
     """Read the judgements of a sheet.
 
-    Rows may be reordered or left out, and other columns and comments may be changed or added.
+    Rows may be reordered or left out, columns without judgements be removed or added, and comments be changed.
 
     Raises:
-        DataError: the file cannot be read or lacks a column, an item is unknown or appears twice, or a cell is neither
-            yes nor no.
+        DataError: the file cannot be read or lacks a column, an item is unknown or appears twice or has other texts
+            than those that were exported, or a cell is neither yes nor no.
     """
     rows = read_cells(file, SHEET_CURE)
     header = [cell.strip() for cell in rows[0]] if rows else []
@@ -176,6 +176,7 @@ def read_sheet(file: Path, key: Key) -> Cells:
             problem = "appears twice" if item in items else "does not belong to this set of sheets"
             raise DataError(f"{source}, column {ITEM!r}: item {item!r:.40} {problem}")
         items.add(item)
+        key.check_texts(item, cells, source)
         for error_type, column in columns.items():
             if cell := cells.get(column, ""):
                 if cell.lower() not in YES:

@@ -36,6 +36,7 @@ from figeval.wings.annotation.items import (
     Item,
     Key,
     csv_bytes,
+    digest_texts,
     read_key,
     shuffle_blocks,
     shuffle_items,
@@ -185,6 +186,8 @@ def _make_files(
     numbered, checks = _number_items(written, export)
     blocks = {name: index for index, name in enumerate(dict.fromkeys(text.block for text in numbered.values()))}
     sheets = [f"sheet_{person}.csv" for person in range(1, export.annotators + 1)] if export.to == "csv" else []
+    cells = {number: {TEXT: text.text} | dict(text.inputs) for number, text in numbered.items()}
+    shown = {number: {name: by_name.get(name, "") for name in columns} for number, by_name in cells.items()}
     key = Key(
         task=written.task,
         error_types=export.error_types,
@@ -202,9 +205,8 @@ def _make_files(
         categories=export.categories,
         parts=_parts(numbered, checks, sheets),
         identical=tuple(map(_as_battle, written.identical)),
+        digests={number: digest_texts(by_name) for number, by_name in shown.items()},
     )
-    cells = {number: {TEXT: text.text} | dict(text.inputs) for number, text in numbered.items()}
-    shown = {number: {name: by_name.get(name, "") for name in columns} for number, by_name in cells.items()}
     return key, _contents(key, shown, columns, export)
 
 

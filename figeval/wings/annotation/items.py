@@ -8,9 +8,11 @@ of each text.
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import random
 import re
+import unicodedata
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +45,8 @@ FILLING = (
     "Write one of the labels in brackets into each of these columns. Leave a cell empty only if you cannot decide; "
     f"put remarks in the column {COMMENT}. You may sort the rows, but do not change the column {ITEM} or the first row."
 )
+DIGEST_LENGTH = 16  # hexadecimal digits: 64 bits
+COMPARED_CHARS = 16_000  # of a text: a cell of a spreadsheet has at most 32,767
 PICTURES = 0x2400  # ␀, the first of Unicode's pictures of control characters
 # Without a width, so a reader could not see them: soft hyphen, zero-width characters, marks of direction.
 INVISIBLE = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u2060-\u2064\ufeff]")
@@ -99,6 +103,7 @@ class Key(BaseModel):
         categories: what remarks may say, in a column of their own; empty if there is none.
         parts: sheet → item numbers, if an annotator judges only a part of the battles.
         identical: battles between equal texts, which are ties and no items.
+        digests: item number → column → digest of the text in it, as `digest_texts` makes them; empty in older keys.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -119,6 +124,7 @@ class Key(BaseModel):
     categories: tuple[str, ...] = ()
     parts: dict[str, tuple[str, ...]] = {}
     identical: tuple[Battle, ...] = ()
+    digests: dict[str, dict[str, str]] = {}
 
     @property
     def battles(self) -> dict[str, Battle]:
@@ -146,6 +152,52 @@ class Key(BaseModel):
         filling = [FILLING, *([f"{CATEGORY}: {', '.join(self.categories)}, or empty."] if self.categories else [])]
         parts = [self.instructions, *criteria, *(filling if self.sheets else [])]
         return "\n\n".join(part for part in parts if part)
+
+    def check_texts(self, item: str, cells: Mapping[str, str], source: str) -> None:
+        """Check that an item still has the texts that were exported; missing columns are not checked.
+
+        A label is about the texts that an annotator saw. Sorting a part of the columns, or exchanging two texts, gives
+        it to another text, which nothing else shows.
+
+        Args:
+            item: number of the item.
+            cells: column → cell, as in a sheet or as in a task of Label Studio, whose columns are slugs.
+            source: file and place in it, for the message.
+
+        Raises:
+            DataError: a text is another one.
+        """
+        exported = self.digests.get(item, {})
+        texts = {column: cells.get(csv_cell(column), cells.get(slug(column), "")) for column in exported}
+        for column, digest in digest_texts(texts).items():
+            if digest == exported[column]:
+                continue
+            if other := next((name for name in exported if exported[name] == digest), None):
+                problem = f"the texts of the columns {column!r} and {other!r} are exchanged"
+            elif other := next(
+                (number for number, by_column in self.digests.items() if by_column.get(column) == digest), None
+            ):
+                problem = f"column {column!r} has the text of item {other}"
+            else:
+                problem = f"column {column!r} has another text than the one that was exported"
+            raise DataError(
+                f"{source}: item {item}: {problem}; put the texts back (exporting the same items to another "
+                "folder writes them again), or remove the row if nobody knows which text was judged"
+            )
+
+
+def digest_texts(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return column → digest of its text, without those that have no letter, e.g. blanks and numbers.
+
+    What spreadsheets change by themselves does not count: white space, apostrophes, how accents are composed, and the
+    end of a very long text. They also turn numbers into others (007 into 7), and fractions into dates.
+    """
+    plain = {column: "".join(clean(text).replace("'", "").split()) for column, text in texts.items()}
+    return {
+        column: hashlib.sha256(unicodedata.normalize("NFC", text)[:COMPARED_CHARS].encode()).hexdigest()[:DIGEST_LENGTH]
+        for column, text in plain.items()
+        if any(map(str.isalpha, text))
+    }
 
 
 def read_key(folder: Path) -> Key:
@@ -257,14 +309,14 @@ def read_questionnaire(folder: Path, key: Key) -> Questionnaire:
     """Read the texts of the items from the sheets in a folder, or from the tasks for Label Studio.
 
     Raises:
-        DataError: there are no items, or the text of one is in none of the files.
+        DataError: there are no items, or the text of one is in none of the files, or not the one that was exported.
     """
     numbers = [*key.items, *key.checks]
     if not numbers or not key.all_criteria:
         raise DataError(f"{folder} has no items to judge; {CURE}")
     items: dict[str, Fields] = {}
     columns = (TEXT_A, TEXT_B) if key.battles else ()
-    for item, fields in _read_sheets(folder, key) if key.sheets else _read_tasks(folder / TASKS, columns):
+    for item, fields in _read_sheets(folder, key) if key.sheets else _read_tasks(folder / TASKS, key, columns):
         items.setdefault(item, fields)
     if missing := [item for item in numbers if not items.get(item) or not set(columns) <= dict(items[item]).keys()]:
         files = ", ".join(key.sheets) or TASKS
@@ -290,13 +342,14 @@ def _read_sheets(folder: Path, key: Key) -> Iterator[tuple[str, Fields]]:
         if not (folder / sheet).exists():
             continue
         header, *rows = read_cells(folder / sheet, SHEET_CURE) or [[]]
-        for row in rows:
+        for number, row in enumerate(rows, 2):
             cells = dict(zip(header, row, strict=False))
+            key.check_texts(cells.get(ITEM, "").strip(), cells, f"{folder / sheet}, row {number}")
             fields = {name: csv_text(cell) for name, cell in cells.items() if name not in hidden}
             yield cells.get(ITEM, "").strip(), _visible_fields(fields)
 
 
-def _read_tasks(file: Path, columns: Sequence[str]) -> Iterator[tuple[str, Fields]]:
+def _read_tasks(file: Path, key: Key, columns: Sequence[str]) -> Iterator[tuple[str, Fields]]:
     """Yield the items of tasks, whose names are slugs but for these columns."""
     names = {slug(column): column for column in columns}
     tasks = read_json(file, DataError, cure=CURE)
@@ -304,8 +357,10 @@ def _read_tasks(file: Path, columns: Sequence[str]) -> Iterator[tuple[str, Field
         fields = task.get("data") if isinstance(task, dict) else None
         if not isinstance(fields, dict):
             raise DataError(f"{file}, task {number}: there is no 'data'; {CURE}")
-        shown = {names.get(str(name), str(name)): str(text) for name, text in fields.items() if name != ITEM}
-        yield str(fields.get(ITEM, "")), _visible_fields(shown)
+        cells = {str(name): str(text) for name, text in fields.items()}
+        key.check_texts(cells.get(ITEM, ""), cells, f"{file}, task {number}")
+        shown = {names.get(name, name): text for name, text in cells.items() if name != ITEM}
+        yield cells.get(ITEM, ""), _visible_fields(shown)
 
 
 def _visible_fields(fields: Mapping[str, str]) -> Fields:

@@ -242,7 +242,8 @@ def check_judgements(key: Key, batch: JudgementBatch, *, last: bool = False) -> 
             last one is that with the latest time, or without times that which is read last.
 
     Raises:
-        DataError: an item or a criterion is unknown, a label is not on the scale, or an annotator judged an item twice.
+        DataError: an item or a criterion is unknown, its texts are not those that were exported, a label is not on the
+            scale, or an annotator judged an item twice.
     """
     checked: dict[tuple[str, str, str], Judgement] = {}
     for judgement in batch.judgements:
@@ -274,6 +275,7 @@ def _spell_as_key(key: Key, judgement: Judgement) -> Judgement:
             f"{judgement.source}: item {judgement.item!r:.40} is unknown{near(judgement.item, numbers)}; give the key "
             "that belongs to these judgements, or remove the row"
         )
+    key.check_texts(judgement.item, judgement.cells, judgement.source)
     if is_remark(judgement.criterion, key):
         return replace(judgement, label=checked_remark(key, judgement))
     criterion = _find_criterion(key, judgement)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -46,7 +46,7 @@ class Judgement:
     """One label that an annotator gave to an item.
 
     `criterion` is empty if the file names none. `time` is the time stamp of the file, empty if it has none. `source` is
-    the file and the place in it.
+    the file and the place in it. `cells` are those of the row or task, if the file shows the texts of its items.
     """
 
     item: str
@@ -55,6 +55,7 @@ class Judgement:
     label: str
     time: str
     source: str
+    cells: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +175,9 @@ def _read_sheet(file: Path, rows: Cells, columns: Mapping[str, str], remarks: Se
     for source, row in rows:
         for name in remarks:
             if text := csv_text(row.get(name, "")):
-                yield Judgement(row.get(ITEM, ""), file.stem, name, text, "", source)
+                yield Judgement(row.get(ITEM, ""), file.stem, name, text, "", source, row)
         for name, column in columns.items():
-            yield Judgement(row.get(ITEM, ""), file.stem, name, row.get(column, ""), "", source)
+            yield Judgement(row.get(ITEM, ""), file.stem, name, row.get(column, ""), "", source, row)
 
 
 def _read_potato_table(rows: Cells) -> Iterator[Entry]:
@@ -285,10 +286,11 @@ def _read_label_studio(file: Path, tasks: Any) -> Iterator[Entry]:
             elif annotation.was_cancelled or not annotation.result:
                 yield Judgement(item, annotation.person, "", "", "", source)
             else:
-                yield from _label_studio_results(item, annotation, source)
+                cells = {name: str(text) for name, text in task.data.items()}
+                yield from (replace(entry, cells=cells) for entry in _label_studio_results(item, annotation, source))
 
 
-def _label_studio_results(item: str, annotation: _Annotation, source: str) -> Iterator[Entry]:
+def _label_studio_results(item: str, annotation: _Annotation, source: str) -> Iterator[Judgement]:
     if not annotation.person:
         raise DataError(f"{source}: `completed_by` is missing, so the annotator is not known; export the tasks again")
     time = annotation.updated_at or annotation.created_at

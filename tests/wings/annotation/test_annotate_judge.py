@@ -133,8 +133,10 @@ def test_another_judge_does_not_continue(cli: Cli, desk: Desk, tmp_path: Path) -
     assert "(fingerprint, options changed); give another --name" in cli(*at(desk, temperature=1)).complaint
     assert "(options changed)" in cli(*at(desk, structured="guided")).complaint
     assert "(template_sha256 changed)" in cli(*at(desk, "--template", "mine.jinja")).complaint
-    sheet = tmp_path / "items" / "sheet_1.csv"
+    sheet, key = tmp_path / "items" / "sheet_1.csv", tmp_path / "items" / "key.json"
     sheet.write_text(sheet.read_text("utf-8-sig").replace("One.", "Another text."), "utf-8")
+    assert "another text" in cli(*at(desk)).complaint
+    key.write_text(json.dumps({**json.loads(key.read_text("utf-8")), "digests": {}}), "utf-8")  # of an older version
     assert "(texts_sha256 changed)" in cli(*at(desk)).complaint
     assert cli(*at(desk, "--name", "second")).code == 0
     assert (tmp_path / "items" / "judge_second.jsonl").exists()

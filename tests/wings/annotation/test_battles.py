@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import openpyxl
 import pytest
 
 import figeval
@@ -229,6 +230,118 @@ def test_options_about_means_are_refused(cli: Cli, tmp_path: Path, flags: tuple[
     fill(tmp_path / "items", better)
     (tmp_path / "run").mkdir()
     assert cli("annotate", "import", "--to", "items", *flags).code == 2
+
+
+# ---- texts that are not where they were ------------------------------------------------------------------------------
+
+Rows = list[dict[str, str]]
+
+
+def exchange_texts(rows: Rows) -> None:
+    rows[0]["A"], rows[0]["B"] = rows[0]["B"], rows[0]["A"]
+
+
+def edit_text(rows: Rows) -> None:
+    rows[1]["B"] += " Really."
+
+
+def sort_one_column(rows: Rows) -> None:
+    for row, text in zip(rows, sorted(row["A"] for row in rows), strict=True):
+        row["A"] = text
+
+
+def remove_columns(rows: Rows) -> None:
+    for row in rows:
+        del row["A"], row["B"], row["proverb"]
+
+
+def exchange_columns(rows: Rows) -> None:
+    rows[:] = [dict(reversed(row.items())) for row in rows]
+
+
+def type_as_spreadsheets_do(rows: Rows) -> None:
+    for row in rows:
+        row["A"] = f" {row['A']}\n".replace(" ", "\u00a0\r\n", 1)
+
+
+def change_sheet(sheet: Path, change: Callable[[Rows], None]) -> None:
+    rows = list(csv.DictReader(io.StringIO(sheet.read_text("utf-8-sig"), newline="")))
+    for row in rows:
+        row["preference"] = "A"
+    change(rows)
+    with sheet.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (exchange_texts, "'A' and 'B' are exchanged"),
+        (edit_text, "column 'B' has another text"),
+        (sort_one_column, "column 'A' has the text of item"),
+    ],
+)
+def test_labels_of_other_texts_are_refused(
+    change: Callable[[Rows], None], problem: str, cli: Cli, desk: Desk, tmp_path: Path
+) -> None:
+    export_battles(tmp_path / "items", checks=0)
+    change_sheet(tmp_path / "items" / "sheet_1.csv", change)
+    arguments = json.dumps({"base_url": desk.url})
+    for command in (("import", "--to", "items"), ("judge", "items", "--judge", "openai:m", "--model_args", arguments)):
+        refused = cli("annotate", *command)
+        assert refused.code == 2
+        assert problem in refused.complaint
+    assert not desk.requests
+    assert not (tmp_path / "items" / "judgements.csv").exists()
+
+
+@pytest.mark.parametrize("change", [remove_columns, exchange_columns, type_as_spreadsheets_do, Rows.reverse])
+def test_what_spreadsheets_do_to_a_sheet_is_not_refused(change: Callable[[Rows], None], tmp_path: Path) -> None:
+    export_battles(tmp_path / "items", checks=0)
+    change_sheet(tmp_path / "items" / "sheet_1.csv", change)
+    assert len(figeval.import_judgements(to=tmp_path / "items").batch.judgements) == 72
+
+
+def test_the_sheet_of_other_items_is_refused(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        export_battles(tmp_path / f"items_{seed}", checks=0, seed=seed)
+        fill(tmp_path / f"items_{seed}", better)
+    with pytest.raises(figeval.DataError, match="has the text of item"):
+        figeval.import_judgements(tmp_path / "items_0" / "sheet_1.csv", to=tmp_path / "items_1")
+
+
+def test_tasks_of_label_studio_are_compared_too(tmp_path: Path) -> None:
+    export_battles(tmp_path / "items", examples=1, checks=0, to="label_studio")
+    tasks = json.loads((tmp_path / "items" / "tasks.json").read_text("utf-8"))
+    result = {"from_name": "preference", "value": {"choices": ["A"]}}
+    annotation = {"id": 1, "completed_by": 3, "result": [result]}
+    returned = [{**task, "id": number, "annotations": [annotation]} for number, task in enumerate(tasks)]
+    (tmp_path / "returned.json").write_text(json.dumps(returned), "utf-8")
+    batch = figeval.import_judgements(tmp_path / "returned.json", to=tmp_path / "items").batch
+    assert len(batch.judgements) == len(tasks)
+    exchange = returned[0]["data"]
+    exchange["a"], exchange["b"] = exchange["b"], exchange["a"]
+    (tmp_path / "returned.json").write_text(json.dumps(returned), "utf-8")
+    with pytest.raises(figeval.DataError, match="are exchanged"):
+        figeval.import_judgements(tmp_path / "returned.json", to=tmp_path / "items")
+
+
+@pytest.mark.parametrize("text", ["007", "3.10", "1/2", "=1+1 is two", "- a list;=SUM(A1)", "word " * 9000])
+def test_texts_that_spreadsheets_change_can_be_judged(text: str, tmp_path: Path) -> None:
+    texts = [(name, "e", {"proverb": "P"}, by) for name, by in (("alva", text), ("bram", "Another."))]
+    export_texts(tmp_path / "items", texts, {}, battles="all")
+    sheet = tmp_path / "items" / "sheet_1.csv"
+    rows = list(csv.reader(io.StringIO(sheet.read_text("utf-8-sig"), newline="")))
+    rows[1][rows[0].index("preference")] = "B"
+    workbook = openpyxl.Workbook()
+    for row in rows:  # as a spreadsheet reads a file with commas, and then saves a workbook
+        workbook.active.append([float(cell) if re.fullmatch(r"[\d.]+", cell) else cell[:32767] for cell in row])
+    for cell in workbook.active[2]:
+        cell.data_type = "s" if cell.data_type == "f" else cell.data_type
+    workbook.save(tmp_path / "kim.xlsx")
+    assert len(figeval.import_judgements(tmp_path / "kim.xlsx", to=tmp_path / "items").batch.judgements) == 1
 
 
 # ---- judges ----------------------------------------------------------------------------------------------------------
