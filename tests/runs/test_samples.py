@@ -238,6 +238,17 @@ def test_other_tools_get_every_sample(tmp_path: Path, cli: Cli) -> None:
     assert "variance (sampling)" in table
 
 
+def test_a_metric_of_samples_is_not_proposed_for_a_run_without_them(tmp_path: Path, cli: Cli) -> None:
+    task, replies = PAIRS
+    for name, k in (("single", 1), ("sampled", 3)):
+        run(task, Drawing(replies), tmp_path / name, k)
+    for pair in (("single", "sampled"), ("sampled", "single")):
+        refused = cli("compare", *(tmp_path / name for name in pair), "--metric", "maj@3")
+        assert refused.code == 2
+        assert "acc" in refused.complaint
+        assert "pass@3" not in refused.complaint
+
+
 def test_people_judge_the_first_sample(tmp_path: Path, cli: Cli) -> None:
     task, replies = STORIES
     done = run(task, Drawing([*replies, ""]), tmp_path / "a")

@@ -14,6 +14,7 @@ from figeval import RecordError, RunRecord, TaskRecord
 from figeval.io.text import near, one_line
 from figeval.metrics.discrimination import NUMBERS
 from figeval.metrics.paired import SIGN_FLIPS
+from figeval.records.run_folder import RunFolder
 from figeval.runs.stored import stored_metrics
 from figeval.wings.comparison.contrast_comparison import NO_SCORES, OTHER_TASKS, compare_contrasts
 from figeval.wings.comparison.task_comparison import (
@@ -95,7 +96,10 @@ def compare_sides(
             if left_out.get(member) == no_value(metric):
                 del left_out[member]
     if not comparisons:
-        raise RecordError(_explain_omissions(left_out) or _explain_nothing_in_common(side_a, tasks_a, tasks_b, metric))
+        raise RecordError(
+            _explain_omissions(left_out)
+            or _explain_nothing_in_common(tasks_a, tasks_b, (side_a.folder, side_b.folder), metric)
+        )
     differences = () if prompts else _differing_conditions(tasks_a, tasks_b, left_out)
     return RunComparison(
         metric=metric,
@@ -234,7 +238,7 @@ def _explain_omissions(left_out: Mapping[str, str]) -> str:
 
 
 def _explain_nothing_in_common(
-    side: RunSide, a: Mapping[str, TaskRecord], b: Mapping[str, TaskRecord], metric: str
+    a: Mapping[str, TaskRecord], b: Mapping[str, TaskRecord], folders: Sequence[RunFolder], metric: str
 ) -> str:
     """Say why there is nothing to compare, and what could be compared instead."""
     if not a.keys() & b.keys():
@@ -244,10 +248,17 @@ def _explain_nothing_in_common(
             f"no task has {metric!r} per example in both runs, and they have no contrast in common; run a suite that "
             "declares one (figeval show SUITE) as a whole, with both models"
         )
-    metrics = sorted({name for task in a.values() for name in stored_metrics(side.folder, task.task)})
+    tasks = a.keys() & b.keys()
+    shared = sorted(
+        {
+            name
+            for task in tasks
+            for name in set.intersection(*(set(stored_metrics(folder, task)) for folder in folders))
+        }
+    )
     return (
-        f"no task has {metric!r} per example in both runs{near(metric, metrics)}; choose another --metric: A has "
-        f"{', '.join(metrics) or 'none'}"
+        f"no task has {metric!r} per example in both runs{near(metric, shared)}; choose another --metric: both have "
+        f"{', '.join(shared) or 'none'}"
     )
 
 
