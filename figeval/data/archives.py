@@ -85,6 +85,22 @@ def open_packed(stream: IO[bytes], kind: str, name: str) -> Iterator[IO[bytes]]:
         yield io.BufferedReader(unpacked, 1 << 16)
 
 
+def packed_files(stream: IO[bytes], kind: str, name: str) -> Iterator[IO[bytes]]:
+    """Yield every file of a packed one: those of a zip archive, or the only one. Raises `DataError` as open_packed."""
+    if kind != "zip":
+        with open_packed(stream, kind, name) as content:
+            yield content
+        return
+    with _naming_errors(name):
+        max_bytes = max(RATIO_FROM_BYTES, MAX_RATIO * stream.seek(0, io.SEEK_END))
+        archive = open_archive(stream)
+        if sum(info.file_size for info in archive.infolist()) > max_bytes:
+            raise DataError(f"{name} unpacks to more than {max_bytes:,} bytes; unpack it if you trust it")
+        for info in archive.infolist():
+            with open_member(archive, info) as inner:
+                yield io.BufferedReader(_UnpackedMember(inner, name, max_bytes), 1 << 16)
+
+
 def _decompressor(stream: IO[bytes], kind: str) -> Packed:
     if kind == "gzip":
         return gzip.GzipFile(fileobj=stream, mode="rb")

@@ -89,6 +89,18 @@ def saved_files(folder: Traversable) -> list[Traversable]:
     return files
 
 
+def check_columnar(file: Traversable, kind: str) -> None:
+    """Read a file (`kind` is `parquet` or `arrow`) for another reader, which has no limits.
+
+    Raises:
+        DataError: as in `numbered_parquet` and `numbered_arrow`.
+    """
+    batches = _parquet_batches if kind == "parquet" else _arrow_batches
+    with _open_stream(file, kind.capitalize()) as stream:
+        for _ in _small_batches(file, batches(file, stream)):
+            pass
+
+
 # ---- batches ---------------------------------------------------------------------------------------------------------
 
 
@@ -96,14 +108,22 @@ def _numbered(
     file: Traversable, kind: str, batches: Callable[[Traversable, IO[bytes]], Iterator[RecordBatch]]
 ) -> Iterator[tuple[str, Row]]:
     limit, number = max_row_bytes(), 0
-    max_size = SIZE_RATIO * limit
     with _open_stream(file, kind) as stream:
-        for part in chain.from_iterable(_parts(batch, max_size) for batch in batches(file, stream)):
-            if part.num_rows == 1 and _array_size(part.to_struct_array(), max_size) > max_size:
-                raise too_long(f"{file}: row {number + 1}", limit)
-            for row in part.to_pylist(maps_as_pydicts="strict"):
+        for batch in _small_batches(file, batches(file, stream)):
+            for row in batch.to_pylist(maps_as_pydicts="strict"):
                 number += 1
                 yield f"{file}: row {number}", plain_row(row, f"{file}: row {number}", limit)
+
+
+def _small_batches(file: Traversable, batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+    """Yield the rows in batches that are not too large for Python. Raises `DataError` for a row that is too long."""
+    limit, number = max_row_bytes(), 0
+    max_size = SIZE_RATIO * limit
+    for part in chain.from_iterable(_parts(batch, max_size) for batch in batches):
+        if part.num_rows == 1 and _array_size(part.to_struct_array(), max_size) > max_size:
+            raise too_long(f"{file}: row {number + 1}", limit)
+        yield part
+        number += part.num_rows
 
 
 @contextmanager

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from tempfile import TemporaryDirectory
 
-from figeval.data.columnar import plain_row
-from figeval.data.hub_cache import COMMIT, HUB, HubAddress, HubSplit, cached_folder, parse_address
+from figeval.data.columnar import BATCH_ROWS, check_columnar, plain_row
+from figeval.data.hub_cache import COMMIT, HUB, HubAddress, HubSplit, cached_split, parse_address, reading
 from figeval.data.readers import DataContext, Row
-from figeval.data.text_files import max_row_bytes
+from figeval.data.text_files import check_packed, max_row_bytes
 from figeval.errors import DataError
 from figeval.io.files import digest_of_file
 
@@ -43,22 +43,28 @@ def numbered_hub(path: str, context: DataContext) -> Iterator[tuple[str, Row]]:
 
 def _find_split(address: HubAddress, context: DataContext, scratch: str) -> HubSplit:
     """Return a split from the first place that has it; a copy that the user has given is the only place."""
-    copies = context.copies(address.name)
-    cached = None if copies else cached_folder(address)
     problems = []
-    for folder in copies or filter(None, [cached]):
+    for folder in (copies := context.copies(address.name)):
         try:
             return HubSplit.in_folder(folder, address, scratch)
         except DataError as error:
             problems.append(error)
     if copies:
         raise problems[0]
+    if split := cached_split(address, scratch):
+        return split
     return HubSplit.in_folder(context.fetch(HUB, str(address).partition(":")[2]), address, scratch)
 
 
 def _rows(split: HubSplit, address: HubAddress) -> Iterator[tuple[str, Row]]:
     limit, number = max_row_bytes(), 0
-    for number, row in enumerate(split.read(address), 1):
+    with reading(address):  # within the limits of figeval's own readers, as those of `datasets` have none
+        for file in split.files.values():
+            if split.kind in ("parquet", "arrow"):
+                check_columnar(file, split.kind)
+            else:
+                check_packed(file)
+    for number, row in enumerate(split.read(address, BATCH_ROWS), 1):
         yield f"{address}: row {number}", plain_row(row, f"{address}: row {number}", limit)
     if split.n is not None and split.n != number:
         raise DataError(f"{address} has {number:,} rows, but should have {split.n:,}; copy or download it again")

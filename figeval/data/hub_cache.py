@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from glob import escape
 from logging import CRITICAL, getLogger
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
@@ -29,7 +30,7 @@ FORM = "write hub:OWNER/NAME#SPLIT, hub:OWNER/NAME#CONFIG/SPLIT or hub:OWNER/NAM
 COMMIT = re.compile(r"[0-9a-f]{40}")
 SHARD = re.compile(r"(.*)-\d{5}-of-(\d{5})")
 REMOTE = re.compile(r"hf://datasets/[^@]+@[^/]+/(.+)")
-MODULES = ("arrow", "csv", "json", "parquet", "text")  # of datasets: formats of rows, which need no other library
+KINDS = ("arrow", "csv", "json", "parquet", "text")  # modules of datasets for rows, which need no other library
 DEFAULT_REVISION = "main"
 CARDS = ("README.md", ".huggingface.yaml", "dataset_infos.json")  # say which files a split has
 SNAPSHOTS = "snapshots"  # folder of commits in the cache
@@ -74,7 +75,7 @@ def download(path: str) -> Path:
     """
     address = parse_address(path)
     with _hub_errors(address), TemporaryDirectory() as scratch:
-        from huggingface_hub import HfApi, constants, hf_hub_download
+        from huggingface_hub import HfApi, constants, errors, hf_hub_download, snapshot_download
 
         if constants.HF_HUB_OFFLINE:
             raise MissingData(f"{address} is not on this machine, and HF_HUB_OFFLINE is set; {_cure(address)}")
@@ -88,11 +89,15 @@ def download(path: str) -> Path:
         with reading(address):
             files = _remote_files(address, commit, scratch)
         names = [*(name for name in CARDS if name in listed), *files]
-        paths = [hf_hub_download(address.name, name, repo_type="dataset", revision=commit) for name in names]
+        patterns = list(map(escape, names))  # a download by patterns leaves the list of the commit's files in the cache
+        folder = Path(snapshot_download(address.name, repo_type="dataset", revision=commit, allow_patterns=patterns))
+        if CARDS[0] not in listed:
+            with suppress(errors.EntryNotFoundError):  # the cache remembers that there is none
+                hf_hub_download(address.name, CARDS[0], repo_type="dataset", revision=commit)
         if not COMMIT.fullmatch(address.revision):  # names the commit in the cache, as the last step
             revision = address.revision or DEFAULT_REVISION
             hf_hub_download(address.name, names[0], repo_type="dataset", revision=revision)
-    return next(parent for parent in Path(paths[0]).parents if parent.name == commit)
+    return folder
 
 
 def store(path: str, *, force: bool = False) -> Path:
@@ -101,13 +106,59 @@ def store(path: str, *, force: bool = False) -> Path:
     Raises:
         DataError: as in `download`.
     """
-    address = parse_address(path)
-    folder = None if force else cached_folder(address)
-    if folder is not None:
-        with TemporaryDirectory() as scratch, suppress(DataError):
-            HubSplit.in_folder(folder, address, scratch)
-            return folder
-    return download(path)
+    with TemporaryDirectory() as scratch:
+        split = None if force else cached_split(parse_address(path), scratch)
+    return split.folder if split else download(path)
+
+
+def cached_split(address: HubAddress, scratch: str) -> HubSplit | None:
+    """Return a split in the hub's cache; None if there is no such split, or files may be missing.
+
+    A cache has what somebody has downloaded. Without the card, or some files of a pattern, it would seem to have
+    another split, or a shorter one.
+    """
+    folder = cached_folder(address)
+    if folder is None:
+        return None
+    names = _listing(folder, address)
+    gaps = {name for name in names or () if not (folder / name).is_file()}
+    has_card = (folder / CARDS[0]).is_file() or CARDS[0] not in (names or CARDS)
+    if gaps.intersection(CARDS) or not (has_card or (_absences(folder) / CARDS[0]).is_file()):
+        return None
+    with suppress(DataError):
+        if names and gaps and gaps.intersection(_expected_files(folder, names, address, scratch)):
+            return None
+        return HubSplit.in_folder(folder, address, scratch)
+    return None
+
+
+def _listing(folder: Path, address: HubAddress) -> list[str] | None:
+    """Return the names of all files of a commit, if the hub's client has noted them."""
+    try:
+        from huggingface_hub import get_cached_repo_tree
+        from huggingface_hub.errors import CachedRepoTreeNotFoundError
+    except ImportError:  # releases of the client before 2.0 do not
+        return None
+    try:
+        files = get_cached_repo_tree(address.name, repo_type="dataset", revision=folder.name, cache_dir=_cache())
+    except CachedRepoTreeNotFoundError:
+        return None
+    return [file.path for file in files if not (file.path.startswith("/") or ".." in file.path)]
+
+
+def _absences(folder: Path) -> Path:
+    """Return the folder in which the hub's client notes that the hub lacks a file of a commit."""
+    return folder.parents[1] / ".no_exist" / folder.name
+
+
+def _expected_files(folder: Path, names: Sequence[str], address: HubAddress, scratch: str) -> Iterable[str]:
+    """Return the names of the files that a split should have."""
+    tree = Path(mkdtemp(dir=scratch))
+    for name in names:
+        file = tree / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes((folder / name).read_bytes() if name in CARDS else b"")
+    return HubSplit.in_folder(tree, address, scratch).files
 
 
 def cached_folder(address: HubAddress) -> Path | None:
@@ -125,10 +176,10 @@ def cached_folder(address: HubAddress) -> Path | None:
 
 def _cache() -> Path:
     """Return the hub's cache, as huggingface_hub has it; `figeval ls` asks, and must not wait for that import."""
-    if folder := os.environ.get("HF_HUB_CACHE", os.environ.get("HUGGINGFACE_HUB_CACHE", "")):
-        return Path(os.path.expandvars(folder)).expanduser()
-    caches = os.environ.get("XDG_CACHE_HOME", "~/.cache")
-    return Path(os.path.expandvars(os.environ.get("HF_HOME", f"{caches}/huggingface"))).expanduser() / "hub"
+    caches = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache"))
+    home = Path(os.environ.get("HF_HOME", caches / "huggingface"))
+    cache = os.environ.get("HF_HUB_CACHE", os.environ.get("HUGGINGFACE_HUB_CACHE", home / "hub"))
+    return Path(os.path.expandvars(cache)).expanduser()
 
 
 # ---- splits ----------------------------------------------------------------------------------------------------------
@@ -177,8 +228,18 @@ class HubSplit:
         count = getattr(info, "num_examples", None)  # of any type, since people write cards
         return count if isinstance(count, int) and count > 0 else None
 
-    def read(self, address: HubAddress) -> Iterator[Mapping[str, Any]]:
-        """Yield the rows as `datasets` reads them. Raises `DataError` if a file is damaged."""
+    @property
+    def kind(self) -> str:
+        """The format of the files, one of `KINDS`."""
+        return _kind(self._builder)
+
+    def read(self, address: HubAddress, batch_rows: int) -> Iterator[Mapping[str, Any]]:
+        """Yield the rows as `datasets` reads them. Raises `DataError` if a file is damaged.
+
+        At most `batch_rows` rows of a Parquet file are in memory; `datasets` has no such limit for other formats.
+        """
+        if self.kind == "parquet":
+            self._builder.config.batch_size = batch_rows
         with reading(address):
             dataset = self._builder.as_streaming_dataset(split=self._name)
             stream = iter(dataset if dataset.features is None else dataset.decode(False))
@@ -273,10 +334,15 @@ def _files_of(builder: Any, address: HubAddress) -> tuple[str, list[str]]:
         listed = one_line(", ".join(splits), 200)
         problem = f"has no split {name!r}" if name else "has several splits"
         raise DataError(f"{address} {problem}{near(name, splits)}; its splits are {listed}; {FORM}")
-    module = type(builder).__module__.rpartition(".")[2]
-    if module not in MODULES:
-        raise DataError(f"{address} is no table, but of the kind {module}; figeval reads {', '.join(MODULES)}")
+    kind = _kind(builder)
+    if kind not in KINDS:
+        raise DataError(f"{address} is no table, but of the kind {kind}; figeval reads {', '.join(KINDS)}")
     return name, [str(file) for file in splits[name]]
+
+
+def _kind(builder: Any) -> str:
+    """Return which module of `datasets` reads the files."""
+    return type(builder).__module__.rpartition(".")[2]
 
 
 def _check_shards(files: Sequence[str], address: HubAddress, folder: Path) -> None:

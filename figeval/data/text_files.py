@@ -17,7 +17,7 @@ from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib.resources.abc import Traversable
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING
 
 from figeval.errors import DataError
@@ -97,6 +97,34 @@ def open_unpacked(file: Traversable) -> Iterator[IO[bytes]]:
         if problem := _no_text(head):
             raise DataError(f"{file} {problem}")
         yield stream
+
+
+def check_packed(file: Path) -> None:
+    """Unpack a file for another reader, which has no limits. Only the beginning is read of one that is not packed.
+
+    Raises:
+        DataError: it is damaged, encrypted, packed twice, or unpacks to too much or to a line that is too long.
+    """
+    with file.open("rb") as file_stream:
+        kind = _packing(_head(file_stream))
+        if kind is None:
+            return
+        from figeval.data.archives import packed_files
+
+        for stream in packed_files(file_stream, kind, str(file)):
+            if _packing(_head(stream)):
+                raise DataError(f"{file} holds another packed file; unpack it")
+            _check_lines(stream, str(file))
+
+
+def _check_lines(stream: IO[bytes], name: str) -> None:
+    """Read a stream. Raises `DataError` for a line that would fill the memory of whoever reads it whole."""
+    size = 0
+    for piece in iter(partial(stream.readline, HEAD_BYTES), b""):
+        size += len(piece)
+        if size > MAX_JSON_BYTES:
+            raise DataError(f"{name}: a line of more than {MAX_JSON_BYTES:,} bytes; write one row per line")
+        size = 0 if piece.endswith(b"\n") else size
 
 
 def _head(stream: IO[bytes]) -> bytes:

@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import zipfile
 from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -165,6 +166,75 @@ def test_a_missing_shard_is_no_shorter_split(cache: Path) -> None:
         read("acme/figs#en/test", {"acme/figs": cache / "snapshots" / COMMIT})
 
 
+ROWS_CARD = b"---\nconfigs:\n- {config_name: x, data_files: [{split: test, path: 'rows/*.jsonl'}]}\n---\n"
+PART, REST = {"rows/a.jsonl": LINES[: len(LINES) // 2]}, {"rows/b.jsonl": LINES[len(LINES) // 2 :]}
+LISTED = json.dumps(
+    {"format_version": 1, "files": {n: {"size": 1, "blob_id": ""} for n in ("README.md", *PART, *REST)}}
+).encode()
+CACHES: dict[str, tuple[Mapping[str, bytes], Mapping[str, bytes], bool]] = {  # snapshot, other files, is it complete
+    "part of a pattern": ({"README.md": ROWS_CARD, **PART}, {f"trees/{COMMIT}.json": LISTED}, False),
+    "all of a pattern": ({"README.md": ROWS_CARD, **PART, **REST}, {f"trees/{COMMIT}.json": LISTED}, True),
+    "no list of files": ({"README.md": ROWS_CARD, **PART, **REST}, {}, True),
+    "card not downloaded": ({"test.jsonl": LINES}, {}, False),
+    "no card on the hub": ({"test.jsonl": LINES}, {f".no_exist/{COMMIT}/README.md": b""}, True),
+}
+
+
+@pytest.mark.parametrize("content", CACHES)
+def test_a_cache_that_lacks_files_is_no_shorter_split(
+    content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a download by patterns, or one that was interrupted, leaves it."""
+    if "trees" in str(CACHES[content]):
+        pytest.importorskip("huggingface_hub", "1.20", reason="older ones note no list of files")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    snapshot, notes, is_complete = CACHES[content]
+    files = {f"snapshots/{COMMIT}/{name}": data for name, data in snapshot.items()}
+    write_files(tmp_path / "datasets--acme--figs", {"refs/main": COMMIT.encode(), **files, **notes})
+    if is_complete:
+        assert read("acme/figs#test") == ROWS
+    else:
+        with pytest.raises(AssertionError, match=str(REQUESTED)):
+            read("acme/figs#test")
+
+
+@pytest.mark.parametrize("kind", ["lines", "nested", "zip", "members", "long line", "parquet", "arrow"])
+def test_limits_are_those_of_other_files(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`datasets` has none: it would unpack all of these into memory."""
+    monkeypatch.setattr("figeval.data.archives.RATIO_FROM_BYTES", 1 << 16)
+    monkeypatch.setattr("figeval.data.text_files.MAX_JSON_BYTES", 1 << 12)
+    files, message = _beyond_limits(kind)
+    folder = write_files(tmp_path / "figs", files)
+    with pytest.raises(DataError, match=message) as caught:
+        read("acme/figs#test", {"acme/figs": folder})
+    assert "\n" not in str(caught.value)
+
+
+def _beyond_limits(kind: str) -> tuple[dict[str, bytes], str]:
+    if kind in ("parquet", "arrow"):
+        texts = pa.DictionaryArray.from_arrays(pa.array([0] * 9), pa.array(["a" * 1000]))
+        table = pa.table({"texts": pa.array([texts.to_pylist() * 1200])})
+        sink = io.BytesIO()
+        if kind == "parquet":
+            pq.write_table(table, sink)
+        else:
+            with pa.ipc.new_file(sink, table.schema) as writer:
+                writer.write_table(table)
+        return {f"test.{kind}": sink.getvalue()}, "a row of more than 1,000,000 bytes"
+    rows = LINES * 3000
+    zip_file = io.BytesIO()
+    with zipfile.ZipFile(zip_file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.jsonl", LINES if kind == "members" else rows)
+        archive.writestr("b.jsonl", gzip.compress(LINES))
+    return {
+        "lines": ({"test.jsonl.gz": gzip.compress(rows)}, "unpacks to more than"),
+        "nested": ({"test.jsonl.gz": gzip.compress(gzip.compress(LINES))}, "holds another packed file"),
+        "zip": ({"test.zip": zip_file.getvalue()}, "unpacks to more than"),
+        "members": ({"test.zip": zip_file.getvalue()}, "holds another packed file"),
+        "long line": ({"test.jsonl.gz": gzip.compress(json.dumps({"a": "b" * 5000}).encode())}, "a line of more than"),
+    }[kind]
+
+
 def test_code_of_a_data_set_is_not_run(tmp_path: Path) -> None:
     folder = write_files(tmp_path / "figs", {"figs.py": b"raise SystemExit('run')", "test.jsonl": LINES})
     with pytest.raises(DataError, match="scripts are no longer supported"):
@@ -173,7 +243,7 @@ def test_code_of_a_data_set_is_not_run(tmp_path: Path) -> None:
 
 def test_a_damaged_file_is_one_line(tmp_path: Path) -> None:
     folder = write_files(tmp_path / "figs", {"test.parquet": parquet(ROWS)[:-9]})
-    with pytest.raises(DataError, match="hub:acme/figs#test cannot be read") as caught:
+    with pytest.raises(DataError, match=r"test\.parquet cannot be read") as caught:
         read("acme/figs#test", {"acme/figs": folder})
     assert "\n" not in str(caught.value)
 
@@ -243,7 +313,8 @@ class _Answer(BaseHTTPRequestHandler):
             siblings = [{"rfilename": name} for name in FILES]
             self.send(json.dumps({"id": "acme/figs", "sha": COMMIT, "siblings": siblings}).encode())
         elif kind == "tree":
-            self.send(json.dumps(list(self.tree(f"{name}/".lstrip("/")))).encode())
+            recursive = "recursive=true" in self.path.lower()
+            self.send(json.dumps(list(self.tree(f"{name}/".lstrip("/"), recursive))).encode())
         elif name in FILES:
             self.send(FILES[name])
         else:
@@ -251,8 +322,9 @@ class _Answer(BaseHTTPRequestHandler):
 
     do_GET = do_HEAD = do_POST = answer
 
-    def tree(self, folder: str) -> list[dict[str, Any]]:
-        names = {name.removeprefix(folder).split("/")[0] for name in FILES if name.startswith(folder)}
+    def tree(self, folder: str, recursive: bool) -> list[dict[str, Any]]:
+        paths = [name.removeprefix(folder) for name in FILES if name.startswith(folder)]
+        names = set(paths if recursive else [path.split("/")[0] for path in paths])
         return [
             {"type": "file", "path": path, "oid": "0" * 40, "size": len(FILES[path])}
             if (path := folder + name) in FILES
