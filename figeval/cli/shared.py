@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -157,8 +159,11 @@ def include_path(command: C) -> C:
     return folders(allow_external_files(own_data(command)))
 
 
-def use_copies(_context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> None:
-    """Add `NAME=FOLDER` to `FIGEVAL_DATA_COPIES`, so that worker processes also know it."""
+def use_copies(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> None:
+    """Add `NAME=FOLDER` to `FIGEVAL_DATA_COPIES`, so that worker processes also know it.
+
+    Any reader may know a name, so that only the end of the command shows that none does.
+    """
     for value in values:
         name, _, folder = value.partition("=")
         if not (name and folder) or not Path(folder).expanduser().is_dir():
@@ -168,6 +173,17 @@ def use_copies(_context: click.Context, parameter: click.Parameter, values: Sequ
             )
         copies = os.environ.get("FIGEVAL_DATA_COPIES", "")
         os.environ["FIGEVAL_DATA_COPIES"] = f"{name}={Path(folder).expanduser().resolve()}{copies and ','}{copies}"
+        context.call_on_close(partial(warn_of_unread, name))
+
+
+def warn_of_unread(name: str) -> None:
+    """Warn of a copy of the user's that nothing has read, unless the command ends with an error."""
+    from figeval.data.cache import requested_copies
+    from figeval.io.frontend import warn
+    from figeval.io.text import near
+
+    if sys.exc_info()[0] is None and name not in requested_copies:
+        warn(f"--data {name}=… was not read: no data of these tasks have this name{near(name, requested_copies)}")
 
 
 own_data = click.option(

@@ -31,6 +31,7 @@ from figeval.errors import DataError, MissingData
 from figeval.io.files import digest_of_file, expand_user, home, replace_text
 from figeval.io.json_files import parse_json
 
+requested_copies: set[str] = set()  # names that `copies` was asked for in this process, which --data may have misspelt
 State = Literal["cached", "mirror", "missing", "corrupt"]
 
 
@@ -58,6 +59,7 @@ def copies(benchmark: str) -> list[Path]:
     the folder of that name in each mirror. Folders that do not exist are left out. No file of a copy has a known
     checksum.
     """
+    requested_copies.add(benchmark)
     listed = (part.partition("=") for part in os.environ.get("FIGEVAL_DATA_COPIES", "").split(","))
     folders = [
         expand_user(folder.strip()) for name, _, folder in listed if name.strip() == benchmark and folder.strip()

@@ -195,7 +195,7 @@ class _Reader:
         for number, record in records:
             cells = [record[index] if index < len(record) else "" for index in columns]
             width = sum(bool(cell.strip()) for cell in record)
-            if is_first and 2 * len(names) < width:
+            if is_first and 2 * len(names) <= width > 2:  # as where names are merged over several columns
                 cure = f"add ?header=ROW to the address, such as ?header={number}"
                 raise DataError(f"{location}: the first row names {len(names)} of {width} columns; {cure}")
             is_first = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -86,12 +87,18 @@ class Catalogue:
 
         Raises:
             UnknownName: there is neither a task nor a suite of that name.
-            TaskError: a suite contains itself, directly or through others.
+            TaskError: a suite contains itself, directly or through others; a name is an address of rows.
         """
         tasks = []
         for name in self._tasks_behind(names):
             if name in self.broken:
                 raise TaskError(self.broken[name])
+            if name not in self.tasks and (":" in name or Path(name).is_file()):
+                new = f"`figeval new task NAME --from {shlex.quote(name)}`"
+                raise TaskError(
+                    f"{name!r:.200} is the address of rows, not a task; {new} writes the task file, "
+                    "and `figeval run --tasks NAME --include_path NAME` runs it"
+                )
             if name not in self.tasks:
                 known_names = [registration.name for registry in (self.tasks, self.suites) for registration in registry]
                 raise UnknownName("task", name, known_names, see="figeval ls tasks")

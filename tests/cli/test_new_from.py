@@ -42,6 +42,15 @@ SHAPES: dict[str, tuple[str, list[dict[str, Any]]]] = {
             answerKey=lambda n: LETTERS[n % 2],
         ),
     ),
+    "objects": (
+        "choice",
+        rows_of(
+            question=text,
+            choices=lambda n: [{"text": f"a{n}", "label": "A"}, {"text": f"b{n}", "label": "B"}],
+            answer=lambda n: LETTERS[n % 2],
+        ),
+    ),
+    "brackets": ("choice", rows_of(question=text, A=str, B=lambda n: n + 10, answer=lambda n: f"({LETTERS[n % 2]})")),
     "from one": (
         "choice",
         rows_of(sentence=text, option1=lambda n: f"a{n}", option2=lambda n: f"b{n}", answer=lambda n: str(1 + n % 2)),
@@ -112,6 +121,20 @@ def test_a_split_with_hidden_answers_is_not_the_test_split(
     assert task["cluster"] == "qid"
 
 
+@pytest.mark.parametrize(("hiding", "has_train"), [("train", False), ("test", True)])
+def test_a_split_that_hides_some_answers(hiding: str, has_train: bool, cli: Cli, tmp_path: Path) -> None:
+    """Of the rows to train on, all need an answer; those that are scored may lack it."""
+    _, rows = SHAPES["nli"]
+    hidden = [{**row, "label": ""} if number > 5 else row for number, row in enumerate(rows)]
+    for name in ("train", "test"):
+        write_csv(tmp_path / f"{name}.csv", hidden if name == hiding else rows)
+    done = cli("new", "task", "mine", "--from", "test.csv")
+    assert done.code == 0, done.err
+    task = yaml.safe_load((tmp_path / "mine" / "mine.task.yaml").read_text(encoding="utf-8"))
+    assert ("train" in task["data"]) is has_train
+    assert ["2 of 8" in line and "train" in line for line in done.err.splitlines()] == [True] * (not has_train)
+
+
 def test_packed_rows_with_hidden_answers(cli: Cli, tmp_path: Path) -> None:
     _, rows = SHAPES["letters"]
     hidden = [{**row, "answer": ""} if number > 5 else row for number, row in enumerate(rows)]
@@ -150,6 +173,16 @@ REFUSED = {
     "no field": ([{"a": "x"}], ("--columns", "colour=a"), "'colour=a'"),
     "no rows": ([], (), "no rows"),
     "other type": ([{"a": "x"}], ("--type", "spans"), "spans"),
+    "several right options": (
+        rows_of(question=text, A=str, B=lambda n: f"b{n}", C=lambda n: f"c{n}", answer=lambda n: ["A,C", "B"][n % 2]),
+        (),
+        "no known shape",
+    ),
+    "options in a text": (
+        rows_of(question=text, choices=lambda n: f"[a{n}, b{n}]", answer=lambda n: LETTERS[n % 2]),
+        (),
+        "no known shape",
+    ),
     "bad rows": (rows_of(text=lambda n: text(n) * (n < 7), label=lambda n: "ab"[n % 2]), (), "row 8"),
 }
 
@@ -185,6 +218,7 @@ def write_cache(folder: Path, files: Mapping[str, str]) -> None:
     root = folder / "datasets--acme--figs"
     for name, content in {
         "refs/main": COMMIT,
+        f".no_exist/{COMMIT}/README.md": "",  # the hub has no card
         **{f"snapshots/{COMMIT}/{name}": text for name, text in files.items()},
     }.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -265,9 +299,26 @@ def test_a_packaged_task_is_read_again(cli: Cli, tmp_path: Path) -> None:
     assert scores[0] == scores[1]
 
 
+def test_a_packaged_task_has_clusters_and_languages(cli: Cli, tmp_path: Path) -> None:
+    rows = rows_of(text=text, label=lambda n: n % 2, idiom=lambda n: WORDS[n // 2], lang=lambda n: ["en", "de"][n % 2])
+    Path("mine").mkdir()
+    Path("mine/rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    assert cli("new", "task", "mine", "--from", "mine/rows.jsonl").code == 0
+    done = cli("package", "mine", "--include_path", "mine", "-o", "figs", "--licence", "mit")
+    assert done.code == 0, done.err
+    assert cli("new", "task", "again", "--from", "hub:acme/figs", "--data", "acme/figs=figs").code == 0
+    tasks = [yaml.safe_load((tmp_path / f"{n}/{n}.task.yaml").read_text(encoding="utf-8")) for n in ("mine", "again")]
+    assert tasks[0]["cluster"] == "idiom"
+    assert tasks[1]["cluster"] == "cluster"
+    assert [sorted(task["language"]) for task in tasks] == [["de", "en"]] * 2
+    assert tasks[1]["fields"]["language"] == "row.language"
+
+
 @pytest.mark.usefixtures("real_data")
-def test_texts_without_a_licence_are_not_passed_on(cli: Cli, tmp_path: Path) -> None:
-    done = cli("package", "epic_mcq", "-o", "out")
+@pytest.mark.parametrize("task", ["epic_mcq", "danish_metaphors", "nli_sick"])
+def test_texts_without_a_licence_are_not_passed_on(task: str, cli: Cli, tmp_path: Path) -> None:
+    """The second may be passed on only unchanged, under CC BY-ND."""
+    done = cli("package", task, "-o", "out")
     assert done.code == 2
     assert "--permitted" in done.err
     assert not (tmp_path / "out").exists()
@@ -280,3 +331,20 @@ def test_a_card_names_a_licence_as_the_hub_does(licence: str, name: str, cli: Cl
     done = cli("package", "mini_fables", "-o", "out", "--licence", licence)
     assert done.code == 0, done.err
     assert yaml.safe_load(Path("out/README.md").read_text(encoding="utf-8").split("---")[1])["license"] == name
+
+
+@pytest.mark.parametrize("address", ["hub:acme/figs", "csv:rows.csv", "rows.csv"])
+def test_rows_are_no_task(address: str, cli: Cli) -> None:
+    Path("rows.csv").write_text("text,label\n", encoding="utf-8")
+    done = cli("run", "--tasks", address, "--model", "chance")
+    assert (done.code, len(done.err.splitlines())) == (2, 1)
+    assert f"figeval new task NAME --from {address}" in done.err
+
+
+def test_a_copy_that_nothing_reads_is_named(cli: Cli, tmp_path: Path) -> None:
+    test_a_packaged_task_is_read_again(cli, tmp_path)
+    flags = ("--include_path", "again", "--data", "acme/figs=figs", "--model", "tfidf")
+    done = cli("run", "--tasks", "again", *flags, "--data", "acme/fig=figs")
+    assert done.code == 0, done.err
+    assert [line for line in done.err.splitlines() if "acme/fig=" in line and "'acme/figs'" in line]
+    assert "acme/figs=" not in done.err

@@ -96,6 +96,15 @@ def test_blank_rows_and_columns_without_a_name_are_left_out(tmp_path: Path) -> N
     assert (second["id"], second["label"]) == ("F02", "b")
 
 
+def test_names_merged_over_columns_are_no_header(tmp_path: Path) -> None:
+    write_workbook(
+        tmp_path / "a.xlsx", Sheet=[("Texts", None, "Answers", None), ("id", "left", "label", "why"), "abcd"]
+    )
+    with pytest.raises(DataError, match="the first row names 2 of 4 columns; add"):
+        read_rows("a.xlsx", tmp_path)
+    assert read_rows("a.xlsx?header=2", tmp_path) == [{"id": "a", "left": "b", "label": "c", "why": "d"}]
+
+
 def test_of_merged_cells_the_first_has_the_value(tmp_path: Path) -> None:
     workbook = write_workbook(tmp_path / "a.xlsx", Sheet=PAIRS)
     workbook["Sheet"].merge_cells("B2:B3")

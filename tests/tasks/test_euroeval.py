@@ -130,6 +130,8 @@ def dutch_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     folder = tmp_path / "hub" / "datasets--EuroEval--dutch-proverbs"
     write_set(folder / "snapshots" / COMMIT, [DUTCH, {**DUTCH, "label": "a"}])
+    (folder / ".no_exist" / COMMIT).mkdir(parents=True)
+    (folder / ".no_exist" / COMMIT / "README.md").touch()  # the hub has no card
     (folder / "refs").mkdir()
     (folder / "refs" / "main").write_text(COMMIT)
     return folder / "snapshots" / COMMIT / "data" / "test-00000-of-00001.parquet"

@@ -1,4 +1,4 @@
-"""Tasks from the `eval.yaml` of a data set on the hub, which Inspect, lighteval and EuroEval read.
+"""Tasks from the `eval.yaml` of a data set on the hub, which Inspect reads.
 
 The keys are those of Inspect's reader: each task has a `config`, a `split`, a `field_spec` that names the columns of
 input, target and choices, `solvers` and `scorers`. Nothing in the file is run; what figeval has no word for is named.

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from figeval.cli.drafting.columns import sample_columns
+from figeval.cli.drafting.columns import Column, sample_columns
 from figeval.cli.drafting.eval_yaml import hub_drafts
 from figeval.cli.drafting.shapes import COMMON_FIELDS, FIELDS, Draft, Sheet, recognise
 from figeval.cli.drafting.task_text import task_text, with_common_fields
@@ -57,7 +57,7 @@ def draft_tasks(name: str, source: str, kind: str, columns: str, warn: Callable[
         source: a file with rows, or the address of rows.
         kind: task type; empty to recognise it.
         columns: columns of fields, as `FIELD=COLUMN,…`.
-        warn: receives a line about a task of `eval.yaml` that figeval cannot express.
+        warn: receives a line about a split that is left out, or a task of `eval.yaml` that figeval cannot express.
 
     Raises:
         TaskError: no task is recognised, or the rows do not fit it.
@@ -80,7 +80,7 @@ def draft_tasks(name: str, source: str, kind: str, columns: str, warn: Callable[
         if listed:
             return [_check_draft(task, draft, data, (), Path(), harness) for task, draft, data in listed]
     splits = hub_splits(source, harness) if source.startswith(HUB) else file_splits(source)
-    return [_recognised(name, splits, kind, column_names, harness)]
+    return [_recognised(name, splits, kind, column_names, harness, warn)]
 
 
 # ---- rows ------------------------------------------------------------------------------------------------------------
@@ -191,7 +191,12 @@ def hub_splits(source: str, harness: Harness) -> dict[str, SplitRows]:
 
 
 def _recognised(
-    name: str, splits: Mapping[str, SplitRows], kind: str, column_names: Mapping[str, str], harness: Harness
+    name: str,
+    splits: Mapping[str, SplitRows],
+    kind: str,
+    column_names: Mapping[str, str],
+    harness: Harness,
+    warn: Callable[[str], None],
 ) -> NewTask:
     """Return the task that the columns of the rows have the shape of. Raises `TaskError` if they have none."""
     test = splits["test"]
@@ -204,14 +209,40 @@ def _recognised(
     draft = with_common_fields(draft, sheet)
     data, files = {"test": test.address}, [test.file]
     for split, rows in splits.items():
-        with suppress(FigevalError):
-            other = None if split == "test" else sample_columns(rows.rows(), source)
-            if other is not None and other.keys() >= columns.keys():
-                again = recognise(Sheet(other, column_names), draft.kind)
-                if again is None or dict(again.fields) == {key: draft.fields[key] for key in again.fields}:
-                    draft = replace(draft, labels=_united(draft, again))
-                    data[split], files = rows.address, [*files, rows.file]
+        if split != "test":
+            try:
+                draft = _with_split(draft, sheet, sample_columns(rows.rows(), rows.address))
+            except FigevalError as error:
+                warn(f"the split {split} ({rows.address}) is left out: {one_line(str(error), 300)}")
+                continue
+            data[split], files = rows.address, [*files, rows.file]
     return _check_draft(name, draft, data, tuple(file for file in files if file), Path(source).parent, harness)
+
+
+def _with_split(draft: Draft, sheet: Sheet, split_columns: Mapping[str, Column]) -> Draft:
+    """Return a draft that is also one for the columns of another split.
+
+    Raises:
+        TaskError: it lacks a column, hides answers that the first split does not hide, or has another shape.
+    """
+    if lacking := [name for name in sheet.columns if name not in split_columns]:
+        raise TaskError(f"it has no column {lacking[0]!r:.80}")
+    again = recognise(Sheet(split_columns, sheet.column_names), draft.kind)
+    if again is None or dict(again.fields) == {key: draft.fields[key] for key in again.fields}:
+        return replace(draft, labels=_united(draft, again))
+    used = str(dict(draft.fields))
+    for name, column in sheet.columns.items():
+        values = split_columns[name].values
+        if split_columns[name].has_hidden and not column.has_hidden and column.expression in used:
+            count = f"{len(values) - len(split_columns[name].filled):,} of {len(values):,}"
+            raise TaskError(f"{count} values of {column.title} are hidden; remove these rows")
+    columns = {
+        name: Column(name, [*column.values, *split_columns[name].values]) for name, column in sheet.columns.items()
+    }
+    both = recognise(Sheet(columns, sheet.column_names), draft.kind)
+    if both is None or both.fields.keys() != again.fields.keys():
+        raise TaskError(f"its columns do not make the same {draft.kind} task")
+    return replace(draft, fields={**draft.fields, **both.fields}, labels=_united(draft, both))
 
 
 def _united(draft: Draft, other: Draft | None) -> list[str]:

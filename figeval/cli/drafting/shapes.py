@@ -34,6 +34,8 @@ OPTIONS = "options choices candidates endings alternatives answers"
 STEMS = {"", "option", "options", "choice", "ending", "answer", "sol", "solution", "opt", "candidate", "alternative"}
 PAIRED_STEMS = {"text", "sentence"}  # two of which are usually compared
 ITEM = re.compile(r"(.*?)[\W_]*(\d|[A-Z]|(?<=[\W_])[a-z]|^[a-z])", re.DOTALL)
+ITEM_KEYS = ("text", "label")  # of an option that is an object
+AROUND_LETTERS = " ().:"
 GOLD = (
     "gold answer answerkey answeridx answerindex answerid correct correctanswer correctoption correctindex "
     "goldindex goldlabel label labels target solution"
@@ -230,13 +232,20 @@ def find_other_classification(sheet: Sheet) -> Draft | None:
 def _classified(sheet: Sheet, label: Column | None) -> Draft | None:
     if label is None or len(label.distinct) < 2 or (_is_scale(label) and "label" not in sheet.column_names):
         return None
-    is_key = all(len(value) == 1 for value in label.distinct)
-    if is_key and "label" not in sheet.column_names and any(c.word in OPTIONS.split() for c in sheet.columns.values()):
-        return None  # the letter or number of an option, in a form that is not read
+    if "label" not in sheet.column_names and _names_options(sheet, label):
+        return None
     text = sheet.pick("text", TEXT, lambda column: column.is_prose, [label]) or sheet.longest([label])
     if text is None:
         return None
     return _labelled("classification", {"text": text.as_text}, {"text": text.title}, label)
+
+
+def _names_options(sheet: Sheet, column: Column) -> bool:
+    """Return whether values are letters or numbers of options that rows have, in a form that is not read."""
+    siblings = [sibling for sibling in sheet.columns.values() if sibling is not column]
+    has_options = any(sibling.word in OPTIONS.split() for sibling in siblings) or any(_series(siblings))
+    keys = [re.findall(r"\w+", value) for value in column.distinct]
+    return has_options and all(parts and max(map(len, parts)) == 1 for parts in keys)
 
 
 def find_rating(sheet: Sheet) -> Draft | None:
@@ -259,7 +268,7 @@ def find_generation(sheet: Sheet) -> Draft | None:
     output = sheet.pick("references", OUTPUT, is_written, inputs)
     if not inputs and (column := sheet.pick("", INPUT, is_written, [output])):
         inputs = [column]
-    if output is None or not inputs:
+    if output is None or not inputs or ("references" not in sheet.column_names and _names_options(sheet, output)):
         return None
     names = {re.sub(r"\W+", "_", column.name.lower()).strip("_") or "input": column for column in inputs}
     references = output.expression if output.is_list else f"[{output.expression}]"
@@ -325,10 +334,13 @@ def _options(sheet: Sheet) -> tuple[str, list[list[Any]], list[Column], str] | N
     """Return the options as Jinja, by row, their columns, and what names them in a row (as Jinja) if a row does."""
     columns = sheet.of_field("options")
     if len(columns) < 2:
-        column = columns[0] if columns else sheet.pick("", OPTIONS, lambda column: column.is_list or _has_texts(column))
+        column = columns[0] if columns else sheet.pick("", OPTIONS, _lists_options)
         if column is not None and _has_texts(column):
             rows = [value["text"] if isinstance(value, dict) else [] for value in column.values]
             return value_of(column.expression, "text"), rows, [column], value_of(column.expression, "label")
+        if column is not None and _has_items(column):
+            texts, keys = (f'{column.expression} | map(attribute="{key}") | list' for key in ITEM_KEYS)
+            return texts, [[item["text"] for item in value or ()] for value in column.values], [column], f"({keys})"
         if column is not None and column.is_list:
             return column.expression, [value or [] for value in column.values], [column], ""
         columns = next(_series(sheet.columns.values()), [])
@@ -342,10 +354,22 @@ def _options(sheet: Sheet) -> tuple[str, list[list[Any]], list[Column], str] | N
     return listed, rows, columns, ""
 
 
+def _lists_options(column: Column) -> bool:
+    return column.is_list or _has_texts(column) or _has_items(column)
+
+
 def _has_texts(column: Column) -> bool:
     """Return whether values are `{"text": [...], "label": [...]}`, as in ARC."""
     return bool(column.filled) and all(
         isinstance(value, dict) and isinstance(value.get("text"), list) and isinstance(value.get("label"), list)
+        for value in column.filled
+    )
+
+
+def _has_items(column: Column) -> bool:
+    """Return whether values are `[{"text": …, "label": …}, …]`, as in OpenBookQA."""
+    return bool(column.filled) and all(
+        isinstance(value, list) and all(isinstance(item, dict) and item.keys() >= set(ITEM_KEYS) for item in value)
         for value in column.filled
     )
 
@@ -384,8 +408,10 @@ def _index(gold: Column, options: Sequence[Sequence[Any]], listed: str, keys: st
     if (number := _find_index_number(gold, rows)) is not None:
         return number
     letters = ascii_uppercase
-    if all(len(value) == 1 and -1 < letters.find(value.upper()) < len(texts) for value, texts in rows):
-        return gold.unless_hidden(f'"{letters}".index({column} | trim | upper)'), "a letter"
+    plain = [(value.strip(AROUND_LETTERS), texts) for value, texts in rows]  # of A, (A), A. and A)
+    if all(len(value) == 1 and -1 < letters.find(value.upper()) < len(texts) for value, texts in plain):
+        around = f'trim("{AROUND_LETTERS}")' if any(value[1:] for value, _ in rows) else "trim"
+        return gold.unless_hidden(f'"{letters}".index({column} | {around} | upper)'), "a letter"
     pairs = zip(gold.values, options, strict=True)
     if gold.is_text and all(value in texts for value, texts in pairs if not is_hidden(value)):
         return gold.unless_hidden(f"{listing}.index({column})"), "the text of an option"

@@ -1,4 +1,4 @@
-"""Tasks as data sets of the Hugging Face Hub: `eval.yaml`, which Inspect, lighteval and EuroEval read, rows and a card.
+"""Tasks as data sets of the Hugging Face Hub: `eval.yaml`, which Inspect reads, rows and a card.
 
 Keys and names are those of Inspect's reader (`inspect_ai/_eval/task/hf.py`): a task has a `config`, a `split`, a
 `field_spec` with the columns of input, target and choices, `solvers` and `scorers`. A label is asked for as one of the
@@ -8,10 +8,11 @@ options, so that scores are the accuracy that figeval reports for the answers th
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Any
+from typing import Any, TypeAlias
 
 import yaml
 
@@ -22,18 +23,13 @@ from figeval.runs.task_info import LocalFiles
 FRAMEWORK = "inspect-ai"
 SPLIT = "test"
 CHOOSE = {"solvers": [{"name": "multiple_choice"}], "scorers": [{"name": "choice"}]}
+Scalar: TypeAlias = str | int | float  # a truth value is an int
 WRITE = {"solvers": [{"name": "generate"}], "scorers": [{"name": "f1"}]}
-LICENCES = [
-    "mit",
-    "apache-2.0",
-    "cc0-1.0",
-    "cc-by-4.0",
-    "cc-by-sa-4.0",
-    "cc-by-nd-4.0",
-    "cc-by-nc-4.0",
-    "cc-by-nc-sa-4.0",
-]  # names on the hub
-UNCLEAR = ("none stated", "differs", "terms of their own")  # in a licence that permits nobody to pass the texts on
+CC = ("by", "by-sa", "by-nd", "by-nc", "by-nc-sa", "by-nc-nd")
+LICENCES = {"mit", "apache-2.0", "cc0-1.0", *(f"cc-{terms}-{version}" for terms in CC for version in ("3.0", "4.0"))}
+UNCLEAR = ("none stated", "differs", "several", "terms of their own")  # in a licence under which no texts are passed on
+UNCHANGED = re.compile(r"\bND\b|no[ -]?deriv", re.IGNORECASE)  # in one that permits to pass on only the original
+COLUMNS = ("id", "input", "choices", "target", "references", "cluster", "language")  # of rows; others are of `meta`
 
 
 def package_tasks(
@@ -60,19 +56,23 @@ def package_tasks(
         if task.type not in LAYOUTS:
             raise OptionError(f"eval.yaml has no counterpart of the type {task.type} of {task.name}; leave it out")
         lay_out, steps, columns = LAYOUTS[task.type]
-        rows, hidden = [], 0
+        examples, hidden = [], 0
         local_files.benchmarks.clear()
         for example in harness.examples(task):
             row = lay_out(task, example)
             hidden += row is None
-            rows += [] if row is None else [{"id": example.id, **row}]
+            examples += [] if row is None else [(example, row)]
         sources |= _permitted(local_files.sources(task.owner.rpartition(".")[2]), permitted)
-        if not rows:
+        if not examples:
             raise OptionError(f"{task.name} has no row with a right answer that is not hidden; leave it out")
         if hidden:
             remarks.append(f"{task.name}: {hidden:,} rows whose answer is hidden are left out")
+        shared, left_out = _shared_columns(task, [example for example, _ in examples])
+        rows = ({"id": example.id, **row, **values} for (example, row), values in zip(examples, shared, strict=True))
         files[f"data/{task.name}.jsonl"] = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
-        spec = {"input": "input", "target": "target", **columns, "metadata": ["id"]}
+        spec = {"input": "input", "target": "target", **columns, "metadata": ["id", *shared[0]]}
+        if left_out:
+            remarks.append(f"{task.name}: left out, as eval.yaml has no counterpart: {', '.join(left_out)}")
         entries.append({"id": task.name, "config": task.name, "split": SPLIT, "field_spec": spec, **steps})
     if not licence and not sources:
         remarks.append("the card names no licence; give one with --licence, such as --licence cc-by-4.0")
@@ -84,12 +84,33 @@ def package_tasks(
 def _permitted(sources: Mapping[str, Any], permitted: bool) -> Mapping[str, Any]:
     """Return the sources of a task. Raises `FigevalError` if their licence does not let anybody pass rows on."""
     for benchmark, source in sources.items():
+        if not permitted and UNCHANGED.search(source.licence):
+            raise FigevalError(
+                f"the texts of {benchmark} can be passed on only as their authors published them "
+                f"({one_line(source.licence, 200)}), and the rows are laid out anew; add --permitted if they allow it"
+            )
         if not permitted and any(words in source.licence.lower() for words in UNCLEAR):
             raise FigevalError(
                 f"the texts of {benchmark} cannot be passed on, as no licence permits it "
                 f"({one_line(source.licence, 200)}); add --permitted if their authors have allowed it"
             )
     return sources
+
+
+def _shared_columns(task: TaskSpec, examples: Sequence[Example]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the columns of cluster, language and `meta` by row, and what of the task has no column."""
+    keys = list(dict.fromkeys(key for example in examples for key in example.meta))
+    plain = [key for key in keys if all(isinstance(e.meta.get(key), Scalar | None) for e in examples)]
+    names = {key: key if key not in COLUMNS else f"meta_{key}" for key in plain if key != task.cluster}
+    shared = [{name: example.meta.get(key) for key, name in names.items()} for example in examples]
+    for columns, example in zip(shared, examples, strict=True):
+        columns |= {"cluster": example.cluster} if task.cluster else {}
+        columns |= {"language": example.language} if len(task.languages) > 1 else {}
+    left_out = [f"the split {split}" for split in task.data if split != SPLIT]
+    left_out += [f"the column {key} of meta" for key in keys if key not in plain]
+    left_out += ["option_meta"] if any(getattr(example, "option_meta", ()) for example in examples) else []
+    left_out += ["its own prompt"] if task.template else []
+    return shared, left_out
 
 
 # ---- rows ------------------------------------------------------------------------------------------------------------

@@ -22,8 +22,7 @@ def package(
 ) -> None:
     """Write tasks as a data set for the Hugging Face Hub, with an eval.yaml.
 
-    The folder has the rows, a card with licence and source, and the eval.yaml that Inspect, lighteval and EuroEval
-    read. Nothing is uploaded.
+    The folder has the rows, a card with licence and source, and the eval.yaml that Inspect reads. Nothing is uploaded.
 
     \b
     figeval package mabl_en -o mabl-en
