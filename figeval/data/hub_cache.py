@@ -319,10 +319,8 @@ def _absolute(folder: Path, patterns: Any) -> Any:
 
 def _builder(address: HubAddress, source: str, scratch: str, revision: str | None = None) -> Any:
     """Return what `datasets` reads a configuration with, in a folder or on the hub."""
-    try:
-        from datasets import load_dataset_builder
-    except ImportError as error:
-        raise DataError(f"{address} needs the library datasets 4 or newer; pip install 'figeval[hub]'") from error
+    from datasets import load_dataset_builder
+
     return load_dataset_builder(source, address.config or None, revision=revision, cache_dir=scratch)
 
 
@@ -362,6 +360,12 @@ def reading(address: HubAddress) -> Iterator[None]:
         yield
     except DataError:
         raise
+    except ImportError as error:
+        name = (error.name or "datasets").partition(".")[0]
+        cure = (
+            "'figeval[hub]'" if name in ("datasets", "pyarrow") else name
+        )  # e.g. zstandard, which datasets unpacks with
+        raise DataError(f"{address} needs the library {name}; pip install {cure}") from error
     except Exception as error:  # pandas, pyarrow, fsspec and decompressors raise errors of their own
         reason = one_line(str(error), 200) or type(error).__name__
         raise DataError(f"{address} cannot be read ({reason}); check the address, or copy the data again") from error

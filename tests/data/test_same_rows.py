@@ -52,6 +52,8 @@ def write_rows(folder: Path, rows: list[dict[str, str]]) -> None:
         stream.write_table(columns)
     copy = folder / "mirror" / "acme" / "told" / "data"
     copy.mkdir(parents=True)
+    card = "---\nconfigs:\n- {config_name: x, data_files: [{split: test, path: data/test-*}]}\n---\n"
+    (copy.parent / "README.md").write_text(card)
     pq.write_table(columns.slice(0, 4), copy / "test-00000-of-00002.parquet")
     pq.write_table(columns.slice(4), copy / "test-00001-of-00002.parquet")
     contents = {"csv": csv_file, "csv.gz": gzip.compress(csv_file), "csv.zst": zstd.compress(csv_file)}

@@ -98,7 +98,8 @@ def test_blank_rows_and_columns_without_a_name_are_left_out(tmp_path: Path) -> N
 
 def test_names_merged_over_columns_are_no_header(tmp_path: Path) -> None:
     write_workbook(
-        tmp_path / "a.xlsx", Sheet=[("Texts", None, "Answers", None), ("id", "left", "label", "why"), "abcd"]
+        tmp_path / "a.xlsx",
+        Sheet=[("Texts", None, "Answers", None), ("id", "left", "label", "why"), ("a", "b", "c", "d")],
     )
     with pytest.raises(DataError, match="the first row names 2 of 4 columns; add"):
         read_rows("a.xlsx", tmp_path)
