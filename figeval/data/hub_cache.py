@@ -137,7 +137,7 @@ def _listing(folder: Path, address: HubAddress) -> list[str] | None:
     try:
         from huggingface_hub import get_cached_repo_tree
         from huggingface_hub.errors import CachedRepoTreeNotFoundError
-    except ImportError:  # releases of the client before 2.0 do not
+    except ImportError:  # older releases of the client note none
         return None
     try:
         files = get_cached_repo_tree(address.name, repo_type="dataset", revision=folder.name, cache_dir=_cache())

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import huggingface_hub
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -185,8 +186,8 @@ def test_a_cache_that_lacks_files_is_no_shorter_split(
     content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a download by patterns, or one that was interrupted, leaves it."""
-    if "trees" in str(CACHES[content]):
-        pytest.importorskip("huggingface_hub", "1.20", reason="older ones note no list of files")
+    if "trees" in str(CACHES[content]) and not hasattr(huggingface_hub, "get_cached_repo_tree"):
+        pytest.skip("older releases of the hub's client note no list of files")
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     snapshot, notes, is_complete = CACHES[content]
     files = {f"snapshots/{COMMIT}/{name}": data for name, data in snapshot.items()}
