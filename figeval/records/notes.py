@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from figeval.records.sweep import SeedScore
 
 LEFT_OUT = "left out, since"  # begins the warning of a run about tasks that it does not have
-STRADDLING = (
-    "with a token across the border of prompt and option, which is kept so that all of the option is scored; lm-eval "
-    "leaves that token out"
-)
+STRADDLING = "with a token across the border of what is scored, which is encoded apart; lm-eval leaves that token out"
 COUNTED = {  # one, and several
     "ties": ("tie, scored by expectation", "ties, scored by expectation"),
     "truncated_inputs": (

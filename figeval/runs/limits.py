@@ -47,13 +47,9 @@ def apply_flags(task: TaskSpec, route: Route, config: RunConfig, alternatives: I
                 able = [alternative.name for alternative in alternatives if flag not in without_effect(alternative)]
                 cure += f", or {f'give --route {task.type}={able[0]}' if able else f'leave {task.name} out of --tasks'}"
             raise CapabilityError(f"{task.name} takes the route {route.name}, which {reason}; {cure}")
-    try:
-        if config.calibrate:
-            route = with_calibration(route)
-        route = in_orders(route, config.orders, config.seed) if config.orders else route
-        route = with_shots_that_fit(route) if config.num_fewshot else route
-    except CapabilityError as error:
-        raise CapabilityError(f"{task.name}: {error}") from error
+    route = with_calibration(route) if config.calibrate else route
+    route = in_orders(route, config.orders, config.seed) if config.orders else route
+    route = with_shots_that_fit(route) if config.num_fewshot else route
     samples = config_on(route, config).samples
     return in_samples(route, samples) if samples > 1 else route
 
@@ -67,6 +63,8 @@ def without_effect(route: Route) -> dict[str, str]:
     """Return the flags that have no effect on a route, and why."""
     refused = {} if route.is_prompted else dict(WITHOUT_EFFECT)
     refused |= {} if "generate" in route.needs else {"reasoning": "has the model write nothing"}
+    refused |= {} if route.metrics_of_orders else {"orders": "shows no list of options"}
+    refused |= {} if route.compares_words else {"calibrate": "does not compare the probabilities of words"}
     return refused | ({} if route.has_answer_format else {"constrain": "has no format of answers to keep to"})
 
 

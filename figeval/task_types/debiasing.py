@@ -72,14 +72,8 @@ def as_they_are(prediction: Prediction, order: Order) -> Prediction:
 def in_orders(route: Route, setting: str, seed: int) -> Route:
     """Return a route that asks once for every order of the options, with all orders of an example in the same rounds.
 
-    Raises:
-        CapabilityError: the route does not show the model a list of options.
+    The route shows the model a list of options: it has `metrics_of_orders`.
     """
-    if not route.metrics_of_orders:
-        raise CapabilityError(
-            f"{route.name} shows no list of options, so --orders would change nothing; leave it out, or take "
-            "--route choice=by_letter"
-        )
 
     def start(example: ChoiceExample, context: PromptContext) -> Dialogue:
         orders = orders_of(example, setting, seed)
@@ -148,16 +142,8 @@ def with_calibration(route: Route) -> Route:
     """Return a route that divides the probability of each word by its probability for content-free inputs.
 
     These inputs are sent in the same round, after the same solved examples as the question: the prompts differ only in
-    the texts of the question.
-
-    Raises:
-        CapabilityError: the route does not compare the probabilities of words.
+    the texts of the question. The route compares the probabilities of words (`compares_words`).
     """
-    if not route.compares_words:
-        raise CapabilityError(
-            f"{route.name} does not compare the probabilities of words, so --calibrate would change nothing; leave it "
-            "out, or choose another --route"
-        )
 
     def start(example: Example, context: PromptContext) -> Dialogue:
         shown = context.shots(example.for_prompt())

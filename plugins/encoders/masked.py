@@ -233,7 +233,7 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
     """A masked language model that scores words under masks."""
 
     capabilities = ("score_words",)
-    unscored = 0  # words that had no token, or more than the model takes
+    unscored = 0  # options and words that had no token, or more than the model takes
 
     def loglikelihood(self, requests: Sequence[Continuation]) -> Outputs[float]:
         """Return the pseudo-log-likelihoods of the continuations; a context that is too long loses its beginning.
@@ -354,7 +354,7 @@ class MaskedModel(Neural[MaskedSettings, MaskedNetwork]):
         details = measures(network.model, network.limit) | {"pll": self.setup.settings.pll}
         if self.unscored:
             reason = "without a token, or longer than the model takes: NaN, not a score"
-            details["warnings"] = [f"{pluralize(self.unscored, 'option')} {reason}"]
+            details["warnings"] = [f"{pluralize(self.unscored, 'text')} {reason}"]
         return details | {"head": "masked positions" if network.sparse else "all positions"}
 
 

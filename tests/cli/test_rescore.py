@@ -52,7 +52,7 @@ def test_the_table_says_what_was_no_answer(cli: Cli, run_in_words: Path) -> None
     [
         (("--orders", "sideways"), "cyclic, all, or a number of at least 2, not 'sideways'"),
         (("--orders", "1"), "cyclic, all, or a number of at least 2, not '1'"),
-        (("--orders", "cyclic"), "mini_fables: by_pair_score shows no list of options"),
+        (("--orders", "cyclic"), "mini_fables takes the route by_pair_score, which shows no list of options"),
         (("--shots", "mine"), "'mine' is not one of"),
         (("--prompts", "shrt"), "--prompts shrt: none of these tasks has it; did you mean 'short'"),
         (("--prompts", "short"), "which shows no prompt; leave out --prompts"),

@@ -174,7 +174,7 @@ def test_an_option_that_cannot_be_scored_costs_no_other_one_its_score(workshop: 
     assert yes < 0
     assert math.isnan(nothing)
     assert backend.describe()["warnings"] == [
-        "4 options without a token, or longer than the model takes: NaN, not a score"
+        "4 texts without a token, or longer than the model takes: NaN, not a score"
     ]
 
 

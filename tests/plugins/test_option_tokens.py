@@ -230,7 +230,7 @@ def task(checkpoint: Path, tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_the_count_is_in_the_record_and_below_the_table_and_survives_resuming(task: Path) -> None:
     done = figeval(*RUN, cwd=task)
-    assert "joined: 2 examples with a token across the border of prompt and option" in " ".join(done.stdout.split())
+    assert "joined: 2 examples with a token across the border of what is scored" in " ".join(done.stdout.split())
     file, rows = task / "run/run.json", task / "run/predictions/joined.jsonl"
     record, lines = json.loads(file.read_text(encoding="utf-8")), rows.read_bytes().splitlines(keepends=True)
     assert record["tasks"][0]["counts"] == {"ok": 3, "straddling": 2}

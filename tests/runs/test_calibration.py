@@ -216,5 +216,5 @@ def test_content_free_inputs_stand_behind_the_solved_examples_of_the_question(wo
 def test_a_run_on_another_route_is_refused_in_one_line(workshop: Any, model: Any) -> None:
     write_task(workshop.folder, "t")
     workshop.backend = model
-    with pytest.raises(CapabilityError, match=r"by_\w+ does not compare the probabilities of words"):
+    with pytest.raises(CapabilityError, match=r"by_\w+, which does not compare the probabilities of words"):
         workshop.run(calibrate=True)

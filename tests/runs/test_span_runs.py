@@ -128,7 +128,7 @@ def test_probes_take_the_given_part_away(workshop):
 
 def test_orders_are_for_options(workshop):
     write(workshop.folder)
-    with pytest.raises(CapabilityError, match="by_json shows no list of options"):
+    with pytest.raises(CapabilityError, match="by_json, which shows no list of options"):
         run_where(workshop, FakeGenerator(), orders="cyclic")
 
 

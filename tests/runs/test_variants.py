@@ -125,7 +125,7 @@ def test_a_prompt_that_nobody_has(workshop):
     [
         ({"prompts": ("all",)}, "by_pair_score, which shows no prompt; leave out --prompts"),
         ({"system_instruction": "hi"}, "has no place for a system message; leave out --system_instruction"),
-        ({"orders": "cyclic"}, "t: by_pair_score shows no list of options, so --orders would change nothing"),
+        ({"orders": "cyclic"}, "which shows no list of options; leave out --orders, or leave t out of --tasks"),
         ({"apply_chat_template": True}, "model has no chat template to apply; leave out --apply_chat_template"),
     ],
 )

@@ -164,7 +164,8 @@ def test_dialogues_of_different_length_keep_their_own_outputs(tmp_path: Path) ->
 
 
 def test_a_route_that_shows_one_option_at_a_time_is_refused(ask: Ask) -> None:
-    with pytest.raises(CapabilityError, match="by_loglikelihood shows no list of options, so --orders would change"):
+    words = "shows no list of options; leave out --orders, or give --route choice=by_letter"
+    with pytest.raises(CapabilityError, match=words):
         ask(FakeLanguageModel(), "cyclic", route="by_loglikelihood")
 
 
