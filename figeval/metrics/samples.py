@@ -38,7 +38,7 @@ def sample_metrics(metrics: Sequence[str], k: int, *, writes_texts: bool) -> tup
     right = (
         () if not set(ACCURACIES) & set(metrics) else (f"maj@{k}", *(f"pass@{j}" for j in sorted({max(2, k // 2), k})))
     )
-    return (*right, "self_agreement", "self_entropy")
+    return (*right, "self_agreement", f"self_entropy@{k}")
 
 
 def share_right(answer: Row) -> float | None:
@@ -122,11 +122,21 @@ def self_agreement(_example: Example, row: Row) -> float | None:
     return None if n < 2 else sum(count * (count - 1) for count in counts.values()) / (n * (n - 1))
 
 
-def self_entropy(_example: Example, row: Row) -> float | None:
-    """Return the entropy of the answers, in nats: 0 if all samples agree, log k if all of k differ."""
+def self_entropy_of(k: int) -> OfSamples:
+    """Return the entropy of k answers, in nats: 0 if all samples agree, log k if all differ."""
+    bounds = (0.0, math.log(max(k, 2)))
+    return of_samples(
+        partial(self_entropy, k), absent=f"no example has {k} samples, two of them readable", bounds=bounds
+    )
+
+
+def self_entropy(k: int, _example: Example, row: Row) -> float | None:
+    """Return the entropy of those of k answers that could be read."""
     counts = Counter(map(vote_of, readable(row)))
     n = counts.total()
-    return None if n < 2 else math.fsum(count / n * math.log(n / count) for count in counts.values())
+    if n < 2 or len(row["samples"]) != k:
+        return None
+    return math.fsum(count / n * math.log(n / count) for count in counts.values())
 
 
 def self_similarity(example: Any, row: Row) -> float | None:
@@ -141,6 +151,6 @@ METRICS = (
     metric("maj@k", majority_at),
     metric("pass@k", pass_at),
     metric("self_agreement", of_samples(self_agreement, absent=TOO_FEW)),
-    metric("self_entropy", of_samples(self_entropy, absent=TOO_FEW, bounds=(0.0, math.inf)), lower_is_better=True),
+    metric("self_entropy@k", self_entropy_of, lower_is_better=True),
     metric("self_rouge_l", of_samples(self_similarity, absent=TOO_FEW)),
 )

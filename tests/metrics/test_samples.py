@@ -54,7 +54,7 @@ def test_a_trivial_model_guesses_each_time() -> None:
     guess = {"status": "ok", "gold": 1, "metrics": {"acc": 0.2}}
     assert pass_rate(3, EXAMPLE, guess) == pytest.approx(1 - 0.8**3)
     assert majority(3, EXAMPLE, guess) == 0.2
-    assert self_agreement(EXAMPLE, guess) is self_entropy(EXAMPLE, guess) is None
+    assert self_agreement(EXAMPLE, guess) is self_entropy(3, EXAMPLE, guess) is None
 
 
 def test_nothing_is_right_or_wrong_without_gold() -> None:
@@ -66,7 +66,7 @@ def test_nothing_is_right_or_wrong_without_gold() -> None:
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=9))
 def test_entropy_and_agreement_are_at_their_ends_together(answers: list[int]) -> None:
     votes = row(list(answers), [0.0] * len(answers))
-    rate, nats = self_agreement(EXAMPLE, votes), self_entropy(EXAMPLE, votes)
+    rate, nats = self_agreement(EXAMPLE, votes), self_entropy(len(answers), EXAMPLE, votes)
     assert rate is not None
     assert nats is not None
     assert (rate == 1) == (nats == 0)
