@@ -282,7 +282,7 @@ def _samples(
             row["gold"] if counts is None else _preferred(counts)
             for row, counts in zip(first.values(), votes, strict=True)
         ],
-        "votes": votes,
+        "votes": votes if any(votes) else None,
         "meta": {key: [row["meta"].get(key) for row in first.values()] for key in columns},
         "fields": {name: [values.get(key) for key in ids] for name, values in texts.fields.items()},
         "lists": texts.lists,

@@ -232,7 +232,7 @@ function showItem(i) {
     if (value === null || value === undefined) continue;
     texts.append(make("dt", "", name), make("dd", "", name === task.options ? options(i, listOf(value)) : coloured(i, name, listOf(value))));
   }
-  const votes = task.votes[i];
+  const votes = task.votes?.[i];
   if (task.gold[i] !== null) texts.append(make("dt", "", votes ? "preferred" : "right answer"), make("dd", "", inWords(answer(task.gold[i], i))));
   if (votes) texts.append(make("dt", "", "votes"), make("dd", "", votes.map((count, index) => `${nameOf(index, i)}: ${count}`).join(" · ")));
   const meta = Object.entries(task.meta).filter(([, column]) => column[i] !== null).map(([name, column]) => `${name}: ${column[i]}`);
@@ -248,7 +248,7 @@ const inWords = (value) => (value === null || value === undefined ? "–" : type
 /** Return whether an index is that of the answer that the options are equal, which stands behind them. */
 function isTie(index, i) {
   const { task } = explorer;
-  return index === (listOf(task.fields[task.options]?.[i])?.length ?? task.votes[i]?.length - 1);
+  return index === (listOf(task.fields[task.options]?.[i])?.length ?? task.votes?.[i]?.length - 1);
 }
 
 /** Return the short name of an answer: a label, or the number of an option. */
