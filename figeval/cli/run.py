@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +75,8 @@ def run_model(model: str, flags: dict[str, Any]) -> int:
 def run_models(models: Sequence[str], flags: dict[str, Any]) -> int:
     """Run the tasks with several models one after the other, and return the exit code of them all.
 
-    What is wrong with one model ends its run alone. The code is 1 if a task of any model failed, 2 if one of them has
-    another error, and 75 if nothing is missing but batches that are not finished.
+    An error that the user can fix ends the run of one model alone. The code is 1 if a task of any model failed, 2 if
+    one of them has another error, and 75 if nothing is missing but batches that are not finished.
 
     Raises:
         FigevalError: something is wrong that concerns all models, before the first of them.
@@ -122,15 +124,12 @@ def run_folders(models: Sequence[str], output: Path | None) -> list[Path | None]
         return [None for _ in models]
     if (output / "run.json").exists():
         raise OptionError(f"{output} is the folder of a run; for several models, choose another --output_path")
-    folders: list[Path | None] = []
-    taken: set[str] = set()
-    for model in models:
-        name = model_in_path(model).lstrip(".-") or "model"
-        numbered = (name if number == 1 else f"{name}-{number}" for number in range(1, len(models) + 1))
-        folder_name = next(candidate for candidate in numbered if candidate.casefold() not in taken)
-        taken.add(folder_name.casefold())
-        folders.append(output / folder_name)
-    return folders
+    names = [model_in_path(model).lstrip(".-") or "model" for model in models]
+    counts = Counter(map(str.casefold, names))
+    return [
+        output / (name if counts[name.casefold()] == 1 else f"{name}-{sha256(model.encode()).hexdigest()[:6]}")
+        for model, name in zip(models, names, strict=True)
+    ]
 
 
 def write_job(file: Path, models: Sequence[str], flags: dict[str, Any]) -> str:
@@ -143,8 +142,9 @@ def write_job(file: Path, models: Sequence[str], flags: dict[str, Any]) -> str:
         raise OptionError(f"--slurm starts Ray on the machines of its job; leave out --ray {flags['ray']}")
     rest: Any = {**flags, "ray": "auto"}
     config = run_config(rest.pop("tasks"), models[0], rest)
+    backends = Harness().backends
     for model in models:
-        if Harness().backends.answers_in_parallel(model):
+        if backends.answers_in_parallel(model):
             raise OptionError(f"{model} already answers many requests in parallel; leave out --slurm")
     gpus = config.gpus_per_worker if config.gpus_per_worker is not None else float(config.device != "cpu")
     name = config.output_path.name if config.output_path is not None else "run"

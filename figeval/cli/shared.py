@@ -182,8 +182,8 @@ def warn_of_unread(name: str) -> None:
     from figeval.io.frontend import warn
     from figeval.io.text import near
 
-    if sys.exc_info()[0] is None and name not in requested_copies:
-        warn(f"--data {name}=… was not read: no data of these tasks have this name{near(name, requested_copies)}")
+    if sys.exc_info()[0] is None and requested_copies and name not in requested_copies:
+        warn(f"--data {name}=… was not used: no data that were read have this name{near(name, requested_copies)}")
 
 
 own_data = click.option(

@@ -122,12 +122,15 @@ def cached_split(address: HubAddress, scratch: str) -> HubSplit | None:
         return None
     names = _listing(folder, address)
     gaps = {name for name in names or () if not (folder / name).is_file()}
-    has_card = (folder / CARDS[0]).is_file() or CARDS[0] not in (names or CARDS)
+    has_card = (folder / CARDS[0]).is_file() or (names is not None and CARDS[0] not in names)
     if gaps.intersection(CARDS) or not (has_card or (_absences(folder) / CARDS[0]).is_file()):
         return None
+    expected: Iterable[str] = ()
+    with suppress(DataError):  # only the content of an archive tells its format
+        expected = _expected_files(folder, names or (), address, scratch) if gaps else ()
+    if gaps.intersection(expected):
+        return None
     with suppress(DataError):
-        if names and gaps and gaps.intersection(_expected_files(folder, names, address, scratch)):
-            return None
         return HubSplit.in_folder(folder, address, scratch)
     return None
 
@@ -361,10 +364,10 @@ def reading(address: HubAddress) -> Iterator[None]:
     except DataError:
         raise
     except ImportError as error:
-        name = (error.name or "datasets").partition(".")[0]
-        cure = (
-            "'figeval[hub]'" if name in ("datasets", "pyarrow") else name
-        )  # e.g. zstandard, which datasets unpacks with
+        if error.name is None:  # `datasets` says what to install
+            raise DataError(f"{address} cannot be read: {one_line(str(error), 200)}") from error
+        name = error.name.partition(".")[0]
+        cure = "'figeval[hub]'" if name in ("datasets", "pyarrow") else name  # which is e.g. zstandard
         raise DataError(f"{address} needs the library {name}; pip install {cure}") from error
     except Exception as error:  # pandas, pyarrow, fsspec and decompressors raise errors of their own
         reason = one_line(str(error), 200) or type(error).__name__

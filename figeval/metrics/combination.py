@@ -130,10 +130,9 @@ def mean_over_languages(parts: Sequence[LanguageScore], seed: int = 0) -> Score:
     scores = [part.score for part in parts]
     values = [score.value for score in scores if score.value is not None]
     is_complete = len(values) == len(scores)
-    by_need = sorted(
-        parts, key=lambda part: part.score.value is not None
-    )  # who has no value explains why the mean has none
-    intervals = {part.language: part.score.interval for part in by_need}
+    # A language without a value comes first: it explains why the mean has none.
+    by_value = sorted(parts, key=lambda part: part.score.value is not None)
+    intervals = {part.language: part.score.interval for part in by_value}
     interval = missing(intervals) or (spread(parts) if parts[0].sums.statistic.is_mean else bootstrap(parts, seed))
     cluster_names = [set(part.sums.clusters_by_name()) for part in parts]
     return Score(

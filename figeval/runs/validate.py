@@ -269,7 +269,7 @@ def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[Prompt
     census = Census(task.task_type)
     odd: Counter[str] = Counter()
     ways = list(ways)
-    checks = metric_checks(task, harness) if split == "test" else {}
+    checks = metric_checks(task, harness) if split == "test" else {}  # others are rarely scored
     for number, example in valid_examples(task, split, harness, verdict):
         census.count(example)
         twin = census.ids.setdefault(without_width(example.id), (number, example.id))
@@ -280,7 +280,7 @@ def survey_split(task: TaskSpec, split: str, harness: Harness, ways: list[Prompt
             if odd[oddity] <= MOST_ALIKE:
                 verdict.warn(f"{task.name}, {split}: row {number}, id {example.id!r}: {location} {oddity}")
         render(task, number, example, ways, verdict)
-        measure(task, number, example, checks, verdict)
+        check_metrics(task, number, example, checks, verdict)
         store(task, split, number, example, census, verdict)
     verdict.findings.extend(totals(task, split, census, odd))
     if not census.n and not verdict.errors:
@@ -417,7 +417,7 @@ def metric_checks(task: TaskSpec, harness: Harness) -> dict[str, Callable[[Any],
     return checks
 
 
-def measure(
+def check_metrics(
     task: TaskSpec, number: int, example: Example, checks: dict[str, Callable[[Any], None]], verdict: Verdict
 ) -> None:
     """Have metrics check an example. An error is reported once, then the metrics with it are removed from `checks`."""

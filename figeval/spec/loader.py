@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from figeval.errors import DuplicateName, TaskError, UnknownName
-from figeval.io.files import EXTERNAL, inside
+from figeval.io.files import EXTERNAL, inside, is_file
 from figeval.io.frontend import warn
 from figeval.io.text import near
 from figeval.io.validation import first_location, first_problem
@@ -28,6 +29,7 @@ from figeval.task_types.registry import TaskTypes
 
 DEEPEST = 8  # files that include one another, so that a circle ends
 INCLUDE_FLAG = "--include_path"  # owner of the tasks and suites in the folders given there
+ADDRESS = re.compile(r"\w+:.*[./#].*")  # of rows: hub:OWNER/NAME, csv:FILE.csv
 SETTLED = 2  # seconds after which a change of a file is sure to change its time of modification
 KINDS: dict[str, type[TaskSpec] | type[SuiteSpec]] = {".task.yaml": TaskSpec, ".suite.yaml": SuiteSpec}
 
@@ -93,7 +95,7 @@ class Catalogue:
         for name in self._tasks_behind(names):
             if name in self.broken:
                 raise TaskError(self.broken[name])
-            if name not in self.tasks and (":" in name or Path(name).is_file()):
+            if name not in self.tasks and (ADDRESS.fullmatch(name) or is_file(Path(name))):
                 new = f"`figeval new task NAME --from {shlex.quote(name)}`"
                 raise TaskError(
                     f"{name!r:.200} is the address of rows, not a task; {new} writes the task file, "

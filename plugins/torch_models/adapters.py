@@ -113,7 +113,7 @@ def moved_folders(adapter: Path, base: str, *, any_ending: bool) -> Iterator[Pat
     Args:
         adapter: folder of the adapter.
         base: path of the base in `adapter_config.json`, where it is not any more.
-        any_ending: take all endings of the path for that which has stayed the same, and not only the whole path.
+        any_ending: also try the endings of the path, not only the whole.
     """
     parts = PurePath(base).parts
     for parent in adapter.resolve().parents:

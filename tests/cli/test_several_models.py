@@ -91,6 +91,17 @@ def test_folders_are_told_apart_and_stay_inside(cli: Cli, tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
 
+def test_models_whose_folders_would_be_the_same_can_be_reordered(tmp_path: Path) -> None:
+    plugin = PLUGIN.replace('raise ValueError("broken")', "return [0.5] * len(requests)")
+    entry = '    register("{}", "broken:Broken", "scores all alike")\n'
+    (tmp_path / "broken.py").write_text(plugin + entry.format("ALIKE") + entry.format("alike"))
+    variables = {"PYTHONPATH": str(tmp_path), "FIGEVAL_PLUGINS": "broken"}
+    for names in (("alike", "ALIKE"), ("ALIKE", "alike")):
+        figeval_process(*TASKS, *models(*names), "--output_path", "runs", cwd=tmp_path, **variables)
+    runs = [figeval.load(folder) for folder in (tmp_path / "runs").iterdir()]
+    assert sorted(run.record.model.name for run in runs) == ["ALIKE", "alike"]
+
+
 def test_a_folder_that_is_a_run_is_no_folder_of_runs(cli: Cli) -> None:
     cli(*TASKS, *models("overlap"), "--output_path", "run")
     assert "--output_path" in cli(*TASKS, *models("overlap", "random"), "--output_path", "run").complaint

@@ -169,14 +169,27 @@ def test_a_missing_shard_is_no_shorter_split(cache: Path) -> None:
 
 ROWS_CARD = b"---\nconfigs:\n- {config_name: x, data_files: [{split: test, path: 'rows/*.jsonl'}]}\n---\n"
 PART, REST = {"rows/a.jsonl": LINES[: len(LINES) // 2]}, {"rows/b.jsonl": LINES[len(LINES) // 2 :]}
-LISTED = json.dumps(
-    {"format_version": 1, "files": {n: {"size": 1, "blob_id": ""} for n in ("README.md", *PART, *REST)}}
-).encode()
+ZIPPED = io.BytesIO()
+with zipfile.ZipFile(ZIPPED, "w") as archive:
+    archive.writestr("rows.jsonl", LINES)
+
+
+def tree_note(*names: str) -> Mapping[str, bytes]:
+    """Return the note of the hub's client on the files of the commit."""
+    files = {name: {"size": 1, "blob_id": ""} for name in (".gitattributes", "README.md", *names)}
+    return {f"trees/{COMMIT}.json": json.dumps({"format_version": 1, "files": files}).encode()}
+
+
 CACHES: dict[str, tuple[Mapping[str, bytes], Mapping[str, bytes], bool]] = {  # snapshot, other files, is it complete
-    "part of a pattern": ({"README.md": ROWS_CARD, **PART}, {f"trees/{COMMIT}.json": LISTED}, False),
-    "all of a pattern": ({"README.md": ROWS_CARD, **PART, **REST}, {f"trees/{COMMIT}.json": LISTED}, True),
+    "part of a pattern": ({"README.md": ROWS_CARD, **PART}, tree_note(*PART, *REST), False),
+    "all of a pattern": ({"README.md": ROWS_CARD, **PART, **REST}, tree_note(*PART, *REST), True),
     "no list of files": ({"README.md": ROWS_CARD, **PART, **REST}, {}, True),
     "card not downloaded": ({"test.jsonl": LINES}, {}, False),
+    "archive": (
+        {"README.md": ROWS_CARD.replace(b"jsonl", b"zip"), "rows/a.zip": ZIPPED.getvalue()},
+        tree_note("rows/a.zip"),
+        True,
+    ),
     "no card on the hub": ({"test.jsonl": LINES}, {f".no_exist/{COMMIT}/README.md": b""}, True),
 }
 

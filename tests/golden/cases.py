@@ -49,7 +49,8 @@ VARYING_TEXTS_IN_FILES = (
     # Ids that exporters make of a time: Inspect's, and those of Every Eval Ever.
     (re.compile(r"(?<![0-9a-f])(?:[0-9a-f]{22}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![0-9a-f])"), "{id}"),
     (re.compile(r"(?<!\d)1[789]\d{8}(?!\d)"), "{date}"),  # in seconds
-    (re.compile(r"\{figeval\} (?:[0-9a-f]{12})?(?: \(changed\))?(?=</td>)"), "{figeval}"),  # its commit
+    # Its commit, and a class that long cells do not have.
+    (re.compile(r'(?: class="whole")?>\{figeval\} (?:[0-9a-f]{12})?(?: \(changed\))?(?=</td>)'), ">{figeval}"),
     (re.compile(r"\b\d+:\d\d:\d\d\b"), "{time}"),
     (re.compile(r"(?<=peak memory )[\d.,]+ \w+"), "{memory}"),
     (re.compile(r"(?<=hardware: )[^;]*"), "{hardware}"),

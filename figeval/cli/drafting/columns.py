@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -41,6 +41,10 @@ class Column:
     @property
     def word(self) -> str:
         return re.sub(r"[\W_]+", "", self.name.lower())
+
+    def is_read_by(self, fields: Mapping[str, Any]) -> bool:
+        """Return whether one of a task's fields has the column in its expression."""
+        return re.search(rf"{re.escape(self.expression)}(?!\w)", str(dict(fields))) is not None
 
     @property
     def title(self) -> str:

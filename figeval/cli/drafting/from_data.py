@@ -230,10 +230,9 @@ def _with_split(draft: Draft, sheet: Sheet, split_columns: Mapping[str, Column])
     again = recognise(Sheet(split_columns, sheet.column_names), draft.kind)
     if again is None or dict(again.fields) == {key: draft.fields[key] for key in again.fields}:
         return replace(draft, labels=_united(draft, again))
-    used = str(dict(draft.fields))
     for name, column in sheet.columns.items():
         values = split_columns[name].values
-        if split_columns[name].has_hidden and not column.has_hidden and column.expression in used:
+        if split_columns[name].has_hidden and not column.has_hidden and column.is_read_by(draft.fields):
             count = f"{len(values) - len(split_columns[name].filled):,} of {len(values):,}"
             raise TaskError(f"{count} values of {column.title} are hidden; remove these rows")
     columns = {

@@ -166,9 +166,14 @@ def _gold_columns(sheet: Sheet, options: Sequence[Column]) -> list[Column]:
     """Return columns that may name the right option; of texts that could be a pair, only one that names an id."""
     columns = [column for column in sheet.columns.values() if column not in options]
     ids = [column for column in columns if column.word.endswith("id") and 1 < len(column.distinct) <= len(options)]
-    if re.sub(r"[\d\W_]", "", options[0].name.lower()) in PAIRED_STEMS:
+    if _are_paired(options):
         return ids
     return [*(column for word in GOLD.split() for column in columns if column.word == word), *ids]
+
+
+def _are_paired(columns: Sequence[Column]) -> bool:
+    """Return whether columns are named as texts that are usually compared, `text1` and `text2`."""
+    return re.sub(r"[\d\W_]", "", columns[0].name.lower()) in PAIRED_STEMS
 
 
 def find_pairs(sheet: Sheet) -> Draft | None:
@@ -243,7 +248,8 @@ def _classified(sheet: Sheet, label: Column | None) -> Draft | None:
 def _names_options(sheet: Sheet, column: Column) -> bool:
     """Return whether values are letters or numbers of options that rows have, in a form that is not read."""
     siblings = [sibling for sibling in sheet.columns.values() if sibling is not column]
-    has_options = any(sibling.word in OPTIONS.split() for sibling in siblings) or any(_series(siblings))
+    is_listed = any(sibling.word in OPTIONS.split() for sibling in siblings)
+    has_options = is_listed or not all(map(_are_paired, _series(siblings)))
     keys = [re.findall(r"\w+", value) for value in column.distinct]
     return has_options and all(parts and max(map(len, parts)) == 1 for parts in keys)
 
@@ -340,7 +346,12 @@ def _options(sheet: Sheet) -> tuple[str, list[list[Any]], list[Column], str] | N
             return value_of(column.expression, "text"), rows, [column], value_of(column.expression, "label")
         if column is not None and _has_items(column):
             texts, keys = (f'{column.expression} | map(attribute="{key}") | list' for key in ITEM_KEYS)
-            return texts, [[item["text"] for item in value or ()] for value in column.values], [column], f"({keys})"
+            return (
+                texts,
+                [[item["text"] for item in value] if isinstance(value, list) else [] for value in column.values],
+                [column],
+                f"({keys})",
+            )
         if column is not None and column.is_list:
             return column.expression, [value or [] for value in column.values], [column], ""
         columns = next(_series(sheet.columns.values()), [])

@@ -22,7 +22,6 @@ LANGUAGE = "language lang"
 
 def with_common_fields(draft: Draft, sheet: Sheet) -> Draft:
     """Return a draft with an id, columns for `--by`, clusters and languages, as far as there are such columns."""
-    used = str(dict(draft.fields))
     identity = sheet.pick("id", ID, _is_identity)
     fields: dict[str, Any] = {"id": identity.as_text if identity else "row_number | string"}
     reasons = {
@@ -38,7 +37,7 @@ def with_common_fields(draft: Draft, sheet: Sheet) -> Draft:
         if column.word in KINDS.split() and column.is_text and 1 < len(column.distinct) <= MAX_KINDS
     ]
     meta = {_key(cluster): cluster} if cluster else {}
-    meta |= {_key(column): column for column in kinds if column.expression not in used}
+    meta |= {_key(column): column for column in kinds if not column.is_read_by(draft.fields)}
     if meta:
         fields["meta"] = {key: column.as_text for key, column in list(meta.items())[:MAX_META]}
         reasons["meta"] = "columns for --by"

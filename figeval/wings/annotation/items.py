@@ -182,17 +182,19 @@ class Key(BaseModel):
                 problem = f"column {column!r} has another text than the one that was exported"
             raise DataError(
                 f"{source}: item {item}: {problem}; put the texts back (exporting the same items to another "
-                "folder writes them again), or remove the row if nobody knows which text was judged"
+                "folder writes them again), remove the columns with texts if only a program changed them, or remove "
+                "the row if nobody knows which text was judged"
             )
 
 
 def digest_texts(texts: Mapping[str, str]) -> dict[str, str]:
     """Return column → digest of its text, without those that have no letter, e.g. blanks and numbers.
 
-    What spreadsheets change by themselves does not count: white space, apostrophes, how accents are composed, and the
-    end of a very long text. They also turn numbers into others (007 into 7), and fractions into dates.
+    What spreadsheets change by themselves does not count: white space, apostrophes, capitals (of truth values), how
+    accents are composed, and the end of a very long text. They also turn numbers into others (007 into
+    7), and fractions into dates.
     """
-    plain = {column: "".join(clean(text).replace("'", "").split()) for column, text in texts.items()}
+    plain = {column: "".join(clean(text).replace("'", "").casefold().split()) for column, text in texts.items()}
     return {
         column: hashlib.sha256(unicodedata.normalize("NFC", text)[:COMPARED_CHARS].encode()).hexdigest()[:DIGEST_LENGTH]
         for column, text in plain.items()

@@ -117,8 +117,8 @@ class Facts:
         for run in self.runs:
             yield run.model.name
             adapter = run.model.description.get("adapter")
-            if isinstance(adapter, Mapping):
-                yield f"{adapter.get('base')} (base of {run.model.name})"
+            if isinstance(adapter, Mapping) and adapter.get("base"):
+                yield f"{adapter['base']} (base of {run.model.name})"
 
     def licences(self) -> Iterator[str]:
         """Yield the licence of each benchmark, as its authors state it."""

@@ -23,12 +23,14 @@ from figeval.runs.task_info import LocalFiles
 FRAMEWORK = "inspect-ai"
 SPLIT = "test"
 CHOOSE = {"solvers": [{"name": "multiple_choice"}], "scorers": [{"name": "choice"}]}
-Scalar: TypeAlias = str | int | float  # a truth value is an int
 WRITE = {"solvers": [{"name": "generate"}], "scorers": [{"name": "f1"}]}
 CC = ("by", "by-sa", "by-nd", "by-nc", "by-nc-sa", "by-nc-nd")
 LICENCES = {"mit", "apache-2.0", "cc0-1.0", *(f"cc-{terms}-{version}" for terms in CC for version in ("3.0", "4.0"))}
 UNCLEAR = ("none stated", "differs", "several", "terms of their own")  # in a licence under which no texts are passed on
-UNCHANGED = re.compile(r"\bND\b|no[ -]?deriv", re.IGNORECASE)  # in one that permits to pass on only the original
+UNCHANGED = re.compile(
+    r"\bND\b|no[ -]?deriv", re.IGNORECASE
+)  # in a licence under which only the original may be passed on
+Scalar: TypeAlias = str | int | float  # a truth value is an int
 COLUMNS = ("id", "input", "choices", "target", "references", "cluster", "language")  # of rows; others are of `meta`
 
 
@@ -109,7 +111,7 @@ def _shared_columns(task: TaskSpec, examples: Sequence[Example]) -> tuple[list[d
     left_out = [f"the split {split}" for split in task.data if split != SPLIT]
     left_out += [f"the column {key} of meta" for key in keys if key not in plain]
     left_out += ["option_meta"] if any(getattr(example, "option_meta", ()) for example in examples) else []
-    left_out += ["its own prompt"] if task.template else []
+    left_out += ["the prompt of the task"] if task.template else []
     return shared, left_out
 
 

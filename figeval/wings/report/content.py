@@ -27,6 +27,7 @@ StoredRuns: TypeAlias = tuple[RunRecord, list[tuple[RunRecord, RunFolder]]]  # o
 MAX_REPLY_CHARS = 4_000
 MAX_REASON_CHARS = 300  # of a notice
 MAX_POSITIONS = 100
+PAIRWISE = "pairwise"  # type of tasks whose right answers are votes for each option and for a tie
 DECIMALS = 4  # of scores
 AND_T = "“and t”: clusters differ in size, and a t-test must find the difference, too"
 EXPLANATIONS = {  # by the beginning of a test's name
@@ -271,7 +272,7 @@ def _samples(
         name for row in first.values() for name, value in row["metrics"].items() if not isinstance(value, list)
     )
     metric = next((name for name in (*metrics, *means) if name in means), "")
-    votes = [_votes_of(row["gold"]) for row in first.values()]
+    votes: list[Any] = [row["gold"] if task.task_type == PAIRWISE else None for row in first.values()]
     content: JSON = {
         "task": task.task,
         "metric": metric,
@@ -293,11 +294,6 @@ def _samples(
         "runs": [{"run": index, **_answers([rows.get(key) for key in ids], metric)} for index, rows in runs.items()],
     }
     return clean_json(content)
-
-
-def _votes_of(gold: Any) -> list[float] | None:
-    """Return a gold answer that has the votes for each option and for a tie, which are stored as decimal numbers."""
-    return gold if isinstance(gold, list) and gold and all(isinstance(votes, float) for votes in gold) else None
 
 
 def _preferred(votes: Sequence[float]) -> int | None:

@@ -83,7 +83,7 @@ class ExampleTexts:
                     texts.spans[example.id] = [[part.gold.start, part.gold.end] for part in parts if part.gold]
                 in_language = variant.task.with_language(example)
                 texts.properties[example.id] = measure_texts(in_language, kind.options, kind.gold_fields[0])
-                right = kind.gold_fields if kind.gold(example) is not None else ()  # which stands in the stored rows
+                right = kind.gold_fields if kind.gold_texts(example) else ()  # which stands in the stored rows
                 for name, value in _text_fields(example, right):
                     texts.fields.setdefault(name, {})[example.id] = _index_long_list(value, indices)
         except FigevalError as error:

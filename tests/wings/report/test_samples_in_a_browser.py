@@ -56,14 +56,17 @@ def test_votes_stand_beside_the_texts_and_samples_are_counted(tmp_path: Path) ->
 
 
 def test_words_stand_beside_their_bits(tmp_path: Path) -> None:
-    """The text is what a model expects or not, and no answer that is shown elsewhere."""
-    (tmp_path / "rows.jsonl").write_text('{"id": "1", "text": "Er biss ins Gras.", "literal": "Er starb."}\n')
+    """The text is what a model expects or not, and reading times are neither votes nor an answer."""
+    (tmp_path / "rows.jsonl").write_text(
+        '{"id": "1", "text": "Er biss ins Gras.", "literal": "Er starb.", "times": [300.5, 210.0, 400.0, 120.0]}\n'
+    )
     (tmp_path / "idioms.task.yaml").write_text(
         "name: idioms\ntype: surprisal\nlanguage: de\ndata: {test: 'jsonl:rows.jsonl'}\n"
-        "fields: {id: row.id, text: row.text, contrast: row.literal}\n"
+        "fields: {id: row.id, text: row.text, contrast: row.literal, measures: row.times}\n"
     )
     run = figeval.run("idioms", "uniform_bytes", include_path=tmp_path, output_path=tmp_path / "run")
     page = figeval.report([run], output=tmp_path / "report.html", plots=False, include_path=tmp_path).path
     shown = sample_shown(page, "idioms", "1")
     assert "<dt>text</dt><dd>Er biss ins Gras.</dd>" in shown
+    assert "<dt>votes</dt>" not in shown
     assert "Er 16.0 · biss 40.0 · ins 32.0 · Gras 40.0 / Er 16.0 · starb 48.0" in shown
