@@ -141,6 +141,15 @@ def real_data(own_home: Path, shared_folder: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.fixture
+def hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Set a cache of the hub's client, which is empty, for this test and its subprocesses, and return its folder."""
+    folder = tmp_path / "hub"
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(folder))
+    monkeypatch.setenv("HF_HUB_CACHE", str(folder))
+    return folder
+
+
+@pytest.fixture
 def smollm2(own_home: Path, request: pytest.FixtureRequest) -> Path:
     """Return the folder of the model smollm2; skip the test if its package is not installed.
 

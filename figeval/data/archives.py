@@ -73,7 +73,7 @@ def open_packed(stream: IO[bytes], kind: str, name: str) -> Iterator[IO[bytes]]:
             it unpacks to more than 64 MiB and 200 times its size.
     """
     with _naming_errors(name):
-        max_bytes = _max_unpacked_bytes(stream)
+        max_bytes = max_unpacked_bytes(stream)
         if kind == "zip":
             archive = open_archive(stream)
             inner: Packed = open_member(archive, single_member(archive))
@@ -91,7 +91,7 @@ def packed_files(stream: IO[bytes], kind: str, name: str) -> Iterator[IO[bytes]]
             yield content
         return
     with _naming_errors(name):
-        max_bytes = _max_unpacked_bytes(stream)
+        max_bytes = max_unpacked_bytes(stream)
         archive = open_archive(stream)
         if sum(info.file_size for info in archive.infolist()) > max_bytes:
             raise DataError(f"{name} unpacks to more than {max_bytes:,} bytes; unpack it if you trust it")
@@ -100,7 +100,7 @@ def packed_files(stream: IO[bytes], kind: str, name: str) -> Iterator[IO[bytes]]
                 yield io.BufferedReader(_UnpackedMember(inner, name, max_bytes), 1 << 16)
 
 
-def _max_unpacked_bytes(stream: IO[bytes]) -> int:
+def max_unpacked_bytes(stream: IO[bytes]) -> int:
     """Return how much a packed file may unpack to; the position is its beginning afterwards."""
     packed_bytes = stream.seek(0, io.SEEK_END)
     stream.seek(0)

@@ -19,7 +19,7 @@ from importlib.resources.abc import Traversable
 from itertools import chain
 from typing import IO, TYPE_CHECKING, Any
 
-from figeval.data.archives import MAX_RATIO, RATIO_FROM_BYTES
+from figeval.data.archives import max_unpacked_bytes
 from figeval.data.readers import Row
 from figeval.data.tables import MAX_COLUMNS
 from figeval.data.text_files import max_row_bytes, too_long
@@ -146,7 +146,7 @@ def _open_stream(file: Traversable, kind: str) -> Iterator[IO[bytes]]:
 def _parquet_batches(file: Traversable, stream: IO[bytes]) -> Iterator[RecordBatch]:
     from pyarrow.parquet import ParquetFile
 
-    max_bytes = _max_bytes(stream)
+    max_bytes = max_unpacked_bytes(stream)
     with ParquetFile(stream) as table:
         groups = range(table.metadata.num_row_groups)
         if sum(table.metadata.row_group(group).total_byte_size for group in groups) > max_bytes:
@@ -158,7 +158,7 @@ def _parquet_batches(file: Traversable, stream: IO[bytes]) -> Iterator[RecordBat
 def _arrow_batches(file: Traversable, stream: IO[bytes]) -> Iterator[RecordBatch]:
     from pyarrow import ipc
 
-    max_bytes = _max_bytes(stream)
+    max_bytes = max_unpacked_bytes(stream)
     if _zstd_bytes(stream) > max_bytes:
         raise _too_large(file, max_bytes)
     is_file_format = stream.read(6) == b"ARROW1"
@@ -169,13 +169,6 @@ def _arrow_batches(file: Traversable, stream: IO[bytes]) -> Iterator[RecordBatch
         for batch in map(reader.get_batch, numbers) if is_file_format else reader:
             batch.validate(full=True)  # pyarrow reads memory at offsets that a damaged file has
             yield from (batch.slice(start, BATCH_ROWS) for start in range(0, batch.num_rows, BATCH_ROWS))
-
-
-def _max_bytes(stream: IO[bytes]) -> int:
-    """Return what a file may unpack to."""
-    max_bytes = max(RATIO_FROM_BYTES, MAX_RATIO * stream.seek(0, 2))
-    stream.seek(0)
-    return max_bytes
 
 
 def _too_large(file: Traversable, max_bytes: int) -> DataError:

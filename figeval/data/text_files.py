@@ -91,9 +91,7 @@ def open_unpacked(file: Traversable) -> Iterator[IO[bytes]]:
             from figeval.data.archives import open_packed  # most files are not packed
 
             stream = stack.enter_context(open_packed(stream, kind, str(file)))
-            head = _head(stream)
-            if _packing(head):
-                raise DataError(f"{file} holds another packed file; unpack it")
+            head = _unpacked_head(stream, str(file))
         if problem := _no_text(head):
             raise DataError(f"{file} {problem}")
         yield stream
@@ -112,8 +110,7 @@ def check_packed(file: Path) -> None:
         from figeval.data.archives import packed_files
 
         for stream in packed_files(file_stream, kind, str(file)):
-            if _packing(_head(stream)):
-                raise DataError(f"{file} holds another packed file; unpack it")
+            _unpacked_head(stream, str(file))
             _check_lines(stream, str(file))
 
 
@@ -125,6 +122,14 @@ def _check_lines(stream: IO[bytes], name: str) -> None:
         if size > MAX_JSON_BYTES:
             raise DataError(f"{name}: a line of more than {MAX_JSON_BYTES:,} bytes; write one row per line")
         size = 0 if piece.endswith(b"\n") else size
+
+
+def _unpacked_head(stream: IO[bytes], name: str) -> bytes:
+    """Return the beginning of what a packed file holds. Raises `DataError` if that is packed, too."""
+    head = _head(stream)
+    if _packing(head):
+        raise DataError(f"{name} holds another packed file; unpack it")
+    return head
 
 
 def _head(stream: IO[bytes]) -> bytes:

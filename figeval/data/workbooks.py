@@ -19,7 +19,7 @@ from datetime import datetime
 from importlib.resources.abc import Traversable
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from figeval.data.archives import BROKEN, MAX_RATIO, RATIO_FROM_BYTES, STREAMED, document_problem
+from figeval.data.archives import BROKEN, STREAMED, document_problem, max_unpacked_bytes
 from figeval.data.readers import Find, Row
 from figeval.data.tables import check_names, named_row, padded_names
 from figeval.data.text_files import WORKBOOK_MEMBER, max_row_bytes, too_long
@@ -255,8 +255,7 @@ class _Reader:
             if WORKBOOK_MEMBER not in sizes:
                 problem, cure = document_problem(archive) or ("is no Excel workbook (.xlsx)", "check the file")
                 raise DataError(f"{self._name} {problem}; {cure}")
-            stream.seek(0, 2)
-            max_bytes = max(RATIO_FROM_BYTES, MAX_RATIO * stream.tell())
+            max_bytes = max_unpacked_bytes(stream)
             strings = max((size for name, size in sizes.items() if "sharedstrings" in name.lower()), default=0)
             if sum(info.file_size for info in archive.infolist()) > max_bytes or strings > MAX_STRINGS_BYTES:
                 limit = min(max_bytes, MAX_STRINGS_BYTES) if strings > MAX_STRINGS_BYTES else max_bytes

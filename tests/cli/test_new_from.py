@@ -249,11 +249,9 @@ tasks:
 
 
 @pytest.mark.slow
-def test_tasks_of_an_eval_yaml(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+def test_tasks_of_an_eval_yaml(cli: Cli, tmp_path: Path, hub_cache: Path) -> None:
     rows = rows_of(q=text, one=lambda n: f"a{n}", two=lambda n: f"b{n}", key=lambda n: LETTERS[n % 2])
-    write_cache(tmp_path / "hub", {"eval.yaml": EVAL, "test.jsonl": "".join(f"{json.dumps(row)}\n" for row in rows)})
+    write_cache(hub_cache, {"eval.yaml": EVAL, "test.jsonl": "".join(f"{json.dumps(row)}\n" for row in rows)})
     done = cli("new", "task", "figs", "--from", "hub:acme/figs")
     assert done.code == 0, done.err
     warned = done.err.splitlines()
@@ -265,14 +263,12 @@ def test_tasks_of_an_eval_yaml(cli: Cli, tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.slow
 def test_a_split_of_the_hub_with_hidden_answers_is_not_the_test_split(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, tmp_path: Path, hub_cache: Path
 ) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     rows = SHAPES["nli"][1]
     splits = {"train": rows, "validation": rows, "test": [{**row, "label": "-1"} for row in rows]}
     write_cache(
-        tmp_path / "hub",
+        hub_cache,
         {f"{name}.jsonl": "".join(f"{json.dumps(row)}\n" for row in listed) for name, listed in splits.items()},
     )
     done = cli("new", "task", "figs", "--from", "hub:acme/figs")

@@ -144,7 +144,7 @@ def test_refused(address: str, tmp_path: Path) -> None:
 
 
 def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("figeval.data.columnar.RATIO_FROM_BYTES", 1 << 17)
+    monkeypatch.setattr("figeval.data.archives.RATIO_FROM_BYTES", 1 << 17)
     pq.write_table(
         pa.table({"id": ["x" * 999_000] * 20}), tmp_path / "a.parquet", use_dictionary=False, compression="zstd"
     )
@@ -179,7 +179,7 @@ def test_a_row_that_is_small_in_memory_only_is_refused(kind: str, tmp_path: Path
 
 
 def test_buffers_of_arrow_are_not_unpacked_without_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("figeval.data.columnar.RATIO_FROM_BYTES", 1 << 17)
+    monkeypatch.setattr("figeval.data.archives.RATIO_FROM_BYTES", 1 << 17)
     table = pa.table({"n": pa.array([0] * 1_000_000, pa.int64())})
     for number, new in enumerate((pa.ipc.new_file, pa.ipc.new_stream)):
         options = pa.ipc.IpcWriteOptions(compression="zstd")

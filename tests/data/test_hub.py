@@ -84,11 +84,9 @@ def write_files(folder: Path, files: Mapping[str, bytes]) -> Path:
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(hub_cache: Path) -> Path:
     """A cache of the hub with `acme/figs`, of which configuration `en` lacks the split `train`."""
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    folder = tmp_path / "hub" / "datasets--acme--figs"
+    folder = hub_cache / "datasets--acme--figs"
     write_files(folder, {"refs/main": COMMIT.encode(), "refs/v1": COMMIT.encode()})
     for name, content in FILES.items():
         if name != "en/train.parquet":

@@ -173,7 +173,7 @@ def test_refused(odd_files: Path, path: str, message: str) -> None:
 
 
 def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("figeval.data.workbooks.RATIO_FROM_BYTES", 1 << 17)
+    monkeypatch.setattr("figeval.data.archives.RATIO_FROM_BYTES", 1 << 17)
     write_workbook(tmp_path / "a.xlsx", Pairs=PAIRS)
     with zipfile.ZipFile(tmp_path / "a.xlsx", "a", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("xl/worksheets/sheet2.xml", bytes(1 << 22))

@@ -124,11 +124,9 @@ def test_options_come_back_as_they_were_written(options: list[str], tmp_path_fac
 
 
 @pytest.fixture
-def dutch_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def dutch_file(hub_cache: Path) -> Path:
     """The Dutch set in the hub's cache, as its only set."""
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    folder = tmp_path / "hub" / "datasets--EuroEval--dutch-proverbs"
+    folder = hub_cache / "datasets--EuroEval--dutch-proverbs"
     write_set(folder / "snapshots" / COMMIT, [DUTCH, {**DUTCH, "label": "a"}])
     (folder / ".no_exist" / COMMIT).mkdir(parents=True)
     (folder / ".no_exist" / COMMIT / "README.md").touch()  # the hub has no card

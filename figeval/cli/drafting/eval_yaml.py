@@ -107,13 +107,11 @@ def hub_drafts(name: str, source: str, warn: Callable[[str], None]) -> list[tupl
 
 def _find_file(address: HubAddress) -> Path | None:
     """Return the `eval.yaml` of a data set, from a copy of the user's, the hub's cache, or the hub."""
-    folders = copies(address.name)
-    if not folders and (folder := cached_folder(address)) is not None:
-        folders = [folder]
-    for folder in folders:
+    users_copies = copies(address.name)
+    for folder in users_copies or filter(None, [cached_folder(address)]):
         if (folder / FILE).is_file():
             return folder / FILE
-    if copies(address.name):
+    if users_copies:
         return None
     from huggingface_hub import HfApi, constants, hf_hub_download
 

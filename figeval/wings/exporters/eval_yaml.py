@@ -27,9 +27,8 @@ WRITE = {"solvers": [{"name": "generate"}], "scorers": [{"name": "f1"}]}
 CC = ("by", "by-sa", "by-nd", "by-nc", "by-nc-sa", "by-nc-nd")
 LICENCES = {"mit", "apache-2.0", "cc0-1.0", *(f"cc-{terms}-{version}" for terms in CC for version in ("3.0", "4.0"))}
 UNCLEAR = ("none stated", "differs", "several", "terms of their own")  # in a licence under which no texts are passed on
-UNCHANGED = re.compile(
-    r"\bND\b|no[ -]?deriv", re.IGNORECASE
-)  # in a licence under which only the original may be passed on
+# In a licence under which only the original may be passed on.
+UNCHANGED = re.compile(r"\bND\b|no[ -]?deriv", re.IGNORECASE)
 Scalar: TypeAlias = str | int | float  # a truth value is an int
 COLUMNS = ("id", "input", "choices", "target", "references", "cluster", "language")  # of rows; others are of `meta`
 
