@@ -191,8 +191,8 @@ def digest_texts(texts: Mapping[str, str]) -> dict[str, str]:
     """Return column → digest of its text, without those that have no letter, e.g. blanks and numbers.
 
     What spreadsheets change by themselves does not count: white space, apostrophes, capitals (of truth values), how
-    accents are composed, and the end of a very long text. They also turn numbers into others (007 into
-    7), and fractions into dates.
+    accents are composed, and the end of a very long text. They also turn numbers into others
+    (007 into 7), and fractions into dates.
     """
     plain = {column: "".join(clean(text).replace("'", "").casefold().split()) for column, text in texts.items()}
     return {

@@ -98,7 +98,7 @@ def compare_sides(
     if not comparisons:
         raise RecordError(
             _explain_omissions(left_out)
-            or _explain_nothing_in_common(tasks_a, tasks_b, (side_a.folder, side_b.folder), metric)
+            or _explain_nothing_in_common(side_a.folder, side_b.folder, tasks_a, tasks_b, metric)
         )
     differences = () if prompts else _differing_conditions(tasks_a, tasks_b, left_out)
     return RunComparison(
@@ -238,24 +238,19 @@ def _explain_omissions(left_out: Mapping[str, str]) -> str:
 
 
 def _explain_nothing_in_common(
-    a: Mapping[str, TaskRecord], b: Mapping[str, TaskRecord], folders: Sequence[RunFolder], metric: str
+    folder_a: RunFolder, folder_b: RunFolder, a: Mapping[str, TaskRecord], b: Mapping[str, TaskRecord], metric: str
 ) -> str:
     """Say why there is nothing to compare, and what could be compared instead."""
-    if not a.keys() & b.keys():
+    tasks = a.keys() & b.keys()
+    if not tasks:
         return f"the runs have no task in common: A has {', '.join(a)}; B has {', '.join(b)}"
     if metric in NUMBERS:
         return (
             f"no task has {metric!r} per example in both runs, and they have no contrast in common; run a suite that "
             "declares one (figeval show SUITE) as a whole, with both models"
         )
-    tasks = a.keys() & b.keys()
-    shared = sorted(
-        {
-            name
-            for task in tasks
-            for name in set.intersection(*(set(stored_metrics(folder, task)) for folder in folders))
-        }
-    )
+    stored_by_both = (stored_metrics(folder_a, task).keys() & stored_metrics(folder_b, task).keys() for task in tasks)
+    shared = sorted(set().union(*stored_by_both))
     return (
         f"no task has {metric!r} per example in both runs{near(metric, shared)}; choose another --metric: both have "
         f"{', '.join(shared) or 'none'}"
