@@ -4,142 +4,35 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
-from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict, get_type_hints
 
-from annotated_types import Ge, Gt
-
-from figeval.io.settings import parse_settings
-from figeval.io.text import clean_json, whole_number
+from figeval.io.flag_types import Augment as Augment  # of `figeval train`, too
+from figeval.io.flag_types import (
+    BatchSize,
+    NonNegativeInt,
+    Orders,
+    Positive,
+    PositiveInt,
+    Share,
+    TaskSettings,
+    Thinking,
+)
+from figeval.io.flag_types import Size as Size
+from figeval.io.text import clean_json
 from figeval.reasoning import Reasoning
-
-if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler
-    from pydantic_core import CoreSchema
 
 # Options of models behind an API that change how an answer is obtained, but not the answer.
 IGNORED_MODEL_ARGS = ("max_concurrent", "timeout", "max_retries", "input_price", "output_price", "memo", "api_key_env")
 
 
-def _in_orders(value: str) -> str:
-    if not value or value in {"cyclic", "all"} or (whole_number(value) or 0) > 1:
-        return value
-    raise ValueError("cyclic, all, or a number of at least 2 as a string")
-
+FORMER_FLAGS = {"threshold": None, "temperature": 1.0}  # settings that were flags up to 0.2, with their defaults
 
 Names: TypeAlias = str | Sequence[str]
 Folders: TypeAlias = str | Path | Sequence[str | Path]
 Settings: TypeAlias = str | Mapping[str, Any]  # `a=1,b=x`, a JSON object as text, or a mapping
-# ---- types of flags --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class FlagCheck:
-    """FlagCheck or conversion of a value, as metadata of its type. pydantic runs it, and is imported only then.
-
-    Attributes:
-        function: returns the value; raises `ValueError` with what it must be.
-        before: run it before the type is checked, instead of afterwards.
-        schema: returns the type that the JSON Schema describes, if it differs.
-    """
-
-    function: Callable[[Any], Any]
-    before: bool = False
-    schema: Callable[[], Any] | None = None
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Return pydantic's schema of the type with this check."""
-        from pydantic import AfterValidator, BeforeValidator
-
-        if not self.before:
-            return AfterValidator(self.function).__get_pydantic_core_schema__(source, handler)
-        described = {} if self.schema is None else {"json_schema_input_type": self.schema()}
-        return BeforeValidator(self.function, **described).__get_pydantic_core_schema__(source, handler)
-
-
-@dataclass(frozen=True, slots=True)
-class FiniteNumber:
-    """A float that is neither NaN nor infinite, as metadata of its type; `gt` and `ge` are its lower bound."""
-
-    gt: float | None = None
-    ge: float | None = None
-
-    def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Return pydantic's schema of the number."""
-        from pydantic_core.core_schema import float_schema
-
-        return float_schema(allow_inf_nan=False, gt=self.gt, ge=self.ge)
-
-
-def _augmentation() -> Any:
-    from figeval.augmentation import Augmentation
-
-    return Augmentation
-
-
-def _with_keys(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return value
-    if isinstance(value, str) and any(sign in value for sign in "={"):
-        return parse_settings(value)
-    from figeval.augmentation import Addition
-
-    add = value if value in get_args(Addition) else "concepts"
-    raise ValueError(f'write {{"add": "{add}"}}')
-
-
-def _read_augment(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    if not value:
-        return {}
-    from pydantic import ValidationError
-
-    from figeval.augmentation import Augmentation
-    from figeval.io.validation import first_problem
-
-    try:
-        return Augmentation.model_validate(dict(value)).model_dump(by_alias=True)
-    except ValidationError as error:
-        if "add" not in value:
-            raise ValueError("it does not say what to add; write add=concepts, neighbours or outline") from error
-        raise ValueError(first_problem(error, Augmentation)) from error
-
-
-def _parsed_reasoning(value: str | bool) -> str:
-    return str(Reasoning.parse(value)) if value != "" else ""
-
-
-# Empty, or a mapping with all keys of `Augmentation`.
-Augment = Annotated[
-    Mapping[str, Any], FlagCheck(_with_keys, before=True, schema=_augmentation), FlagCheck(_read_augment)
-]
-Orders = Annotated[str, FlagCheck(_in_orders)]
-Thinking = Annotated[str, FlagCheck(_parsed_reasoning, before=True, schema=lambda: str | bool)]
-NonNegativeInt = Annotated[int, Ge(0)]
-PositiveInt = Annotated[int, Gt(0)]
-SHARE = re.compile(r"0?\.[0-9]{1,18}")
-
-
-def _size(value: Any) -> int | float:
-    """Return the number of examples, or a share of them between 0 and 1; flags of `figeval train` are texts."""
-    number: Any = value
-    if isinstance(value, str):
-        number = whole_number(value) or (float(value) if SHARE.fullmatch(value) else None)
-    if isinstance(number, Integral) and number is not True and number >= 1:  # type: ignore[operator]
-        return int(number)
-    if isinstance(number, Real) and 0 < float(number) < 1:
-        return float(number)
-    raise ValueError("a number of examples from 1, or a share between 0 and 1 such as 0.1")
-
-
-Size = Annotated[int | float, FlagCheck(_size, before=True)]  # a number of examples, or a share of them
-BatchSize = Annotated[PositiveInt | Literal["auto"], "a number of examples, or auto"]
-Finite = Annotated[float, FiniteNumber()]
-Share = Annotated[float, FiniteNumber(ge=0)]
-Positive = Annotated[float, FiniteNumber(gt=0)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +48,6 @@ class Flag:
         identity: whether another value makes another run: `always`, `if given` for flags that were added later, so that
             the same command still finds earlier runs, or `never`.
         stored: whether `run.json` has it; it has no folders of this machine and no flags of a session.
-        setting: whether it sets the setting of this name of all routes that have it.
-        only: the tasks that it applies to, if it is refused where none of them is run.
     """
 
     help: str
@@ -165,8 +56,6 @@ class Flag:
     default: Any = None
     identity: Literal["always", "if given", "never"] = "never"
     stored: bool = True
-    setting: bool = False
-    only: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,10 +127,15 @@ class RunConfig:
         Mapping[str, str],
         Flag("Route for a task type, e.g. choice=by_letter.", "--route", "TYPE=ROUTE,…", identity="always"),
     ] = field(default_factory=dict)
-    threshold: Annotated[
-        Finite | None,
-        Flag("Minimum similarity for a pair to get the first label.", identity="always", setting=True),
-    ] = None
+    settings: Annotated[
+        TaskSettings,
+        Flag(
+            "Settings of tasks, as `figeval show TASK` lists them: of one task or suite, or of all tasks that have it.",
+            "--set",
+            "[TASK.]SETTING=VALUE,…",
+            identity="if given",
+        ),
+    ] = field(default_factory=dict)
     system_instruction: Annotated[str, Flag("System message.", metavar="TEXT", identity="if given")] = ""
     system_as_user: Annotated[
         bool,
@@ -314,15 +208,6 @@ class RunConfig:
         tuple[str, ...],
         Flag("Additional metrics for the tasks that they apply to: a,b=MODEL.", identity="if given"),
     ] = ()
-    temperature: Annotated[
-        Positive,
-        Flag(
-            "Temperature of the distributions that similarity tasks compare.",
-            identity="if given",
-            setting=True,
-            only="tasks that compare distributions",
-        ),
-    ] = 1.0
     augment: Annotated[
         Augment,
         Flag(
@@ -393,6 +278,7 @@ class RunConfig:
             for name, flag in FLAGS.items()
             if flag.identity == "always" or (flag.identity == "if given" and getattr(self, name) != DEFAULTS[name])
         }
+        values |= _as_flags(values.pop("settings", {}))
         values["model_args"] = {key: value for key, value in self.model_args.items() if key not in IGNORED_MODEL_ARGS}
         texts = clean_json(values)  # as the record has them
         text = json.dumps(texts, sort_keys=True, default=dict)
@@ -403,18 +289,12 @@ class RunConfig:
         """The parsed `reasoning`; None for the model's default."""
         return Reasoning.parse(self.reasoning) if self.reasoning else None
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Settings of routes that flags set, by name."""
-        values = {name: getattr(self, name) for name, flag in FLAGS.items() if flag.setting}
-        return {name: value for name, value in values.items() if value != DEFAULTS[name]}
-
     def changed(self, before: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
         """Return the flags that make a stored `record()` another run, with (value before, value now).
 
         Flags that the record does not have yet count as having their default there.
         """
-        stored_config = asdict(RunConfig(tasks=(), model="")) | dict(before)
+        stored_config = complete(before)
         changes = {}
         for name in IDENTITY:
             stored = (json.dumps(part, default=dict) for part in (stored_config[name], getattr(self, name)))
@@ -438,6 +318,23 @@ FLAGS: dict[str, Flag] = {name: kind.__metadata__[-1] for name, kind in TYPES.it
 IDENTITY = [name for name, flag in FLAGS.items() if flag.identity != "never"]  # flags that can make another run
 
 
+def _as_flags(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of tasks for the identity, two of them as the flags that they were up to 0.2."""
+    values = {key: part if isinstance(part, bool | str) else float(part) for key, part in settings.items()}
+    former = {name: values.pop(name) for name, default in FORMER_FLAGS.items() if values.get(name, default) != default}
+    return {"threshold": None, **former, **({"settings": values} if values else {})}
+
+
+def complete(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the config of a record with all flags of today; those that it lacks have their default."""
+    former = {name: stored[name] for name, default in FORMER_FLAGS.items() if stored.get(name, default) != default}
+    config = asdict(RunConfig(tasks=(), model=""))
+    config |= {name: value for name, value in stored.items() if name in config}
+    if isinstance(config["settings"], Mapping):  # a damaged record is refused by its reader
+        config["settings"] = {**former, **config["settings"]}
+    return config
+
+
 class ScoreOptions(TypedDict, total=False):
     """The fields of `RunConfig` that `figeval score` also takes, for type checkers."""
 
@@ -448,7 +345,7 @@ class ScoreOptions(TypedDict, total=False):
     protocol: str
     split: str
     metrics: Names
-    temperature: float
+    settings: Settings
     by: Names
     baselines: bool
     log_samples: bool
@@ -469,7 +366,6 @@ class RunOptions(ScoreOptions, total=False):
     workers: int | None
     gpus_per_worker: float | None
     routes: Mapping[str, str]
-    threshold: float | None
     system_instruction: str
     system_as_user: bool
     apply_chat_template: bool | None

@@ -376,7 +376,7 @@ WRONG_CALLS: list[tuple[Callable[[], object], type[Exception], str]] = [
         "limit=0: a number of examples from 1",
     ),
     (lambda: figeval.run("mini_fables", "overlap", limit=0), ValueError, "limit=0"),
-    (lambda: figeval.run("mini_fables", "overlap", temperature=float("nan")), figeval.OptionError, "finite"),
+    (lambda: figeval.run("mini_fables", "overlap", max_cost=float("nan")), figeval.OptionError, "finite"),
     (lambda: figeval.run("mini_fables", "overlap", batch_size="big"), figeval.OptionError, "batch_size='big'"),
     (lambda: figeval.run("mini_fables", "overlap", orders="some"), figeval.OptionError, "cyclic, all, or a number"),
     (

@@ -28,7 +28,7 @@ FLAG_VALUES = {
     "protocol": "published",
     "split": "authors",
     "metrics": ("mrr",),
-    "temperature": 0.5,
+    "settings": {"mini_pairs.threshold": 0.5},
     "augment": {"add": "concepts"},
     "fewshot_sampler": "nearest",
     "fewshot_from": "mini_pairs",
@@ -44,6 +44,19 @@ FLAG_VALUES = {
 def test_runs_from_before_these_flags_are_still_found() -> None:
     """A literal of the version that made results/measured."""
     assert DEFAULT_CONFIG.identity() == "ef32c30c"
+
+
+def test_settings_that_were_flags_make_the_same_run() -> None:
+    """Literals of 0.2, where `--temperature` and `--threshold` were flags of their own."""
+    identities = {(("temperature", 0.5),): "32822e61", (("threshold", 0.7),): "68462764"}
+    identities[("threshold", -1), ("temperature", 2)] = "8025500d"
+    for settings, identity in identities.items():
+        config = RunConfig(**REQUIRED_FLAGS, settings=dict(settings))
+        assert config.identity() == identity
+        assert config.changed({**DEFAULT_CONFIG.record(), **dict(settings)}) == {}
+    old = {"tasks": ["mini"], "model": "tfidf", "temperature": 0.5, "threshold": None}
+    assert DEFAULT_CONFIG.changed(old) == {"settings": ({"temperature": 0.5}, {})}
+    assert DEFAULT_CONFIG.changed({**old, "temperature": 1.0}) == {}
 
 
 def test_every_later_flag_counts_where_it_is_given() -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from figeval import plugins
-from figeval.config import RunConfig, RunOptions
+from figeval.config import FORMER_FLAGS, RunConfig, RunOptions
 from figeval.errors import OptionError, RecordError
 from figeval.io import frontend
 from figeval.io.settings import parse_settings
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from figeval.io.observer import Observer
 
 Task: TypeAlias = str | TaskSpec | SuiteSpec
-SETTINGS = {"model_args", "head_args"}  # `a=1,b=x` is the same as {"a": 1, "b": "x"}
+SETTINGS = {"model_args", "head_args", "settings"}  # `a=1,b=x` is the same as {"a": 1, "b": "x"}
 NAMES = ("by", "prompts", "metrics", "evaluate", "lora_targets", "trackers")  # `a,b` is the same as ("a", "b")
 
 
@@ -379,6 +379,10 @@ def given_options(function: str, options: Mapping[str, Any], names: Iterable[str
         OptionError: settings have another form.
     """
     for name in options:
+        if name in FORMER_FLAGS and "settings" in names:
+            raise TypeError(
+                f"{function}() takes {name} among the settings: settings={{{name!r}: {options[name]!r:.80}}}"
+            )
         if name not in names:
             raise TypeError(f"{function}() has no option {name!r}{near(name, names)}")
     arguments = dict(options)

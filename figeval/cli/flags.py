@@ -14,10 +14,9 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import click
 
 from figeval.cli import shared
-from figeval.config import (
-    DEFAULTS,
-    FLAGS,
-    TYPES,
+from figeval.config import DEFAULTS, FLAGS, FORMER_FLAGS, TYPES
+from figeval.errors import PluginError
+from figeval.io.flag_types import (
     Augment,
     BatchSize,
     Finite,
@@ -27,9 +26,9 @@ from figeval.config import (
     PositiveInt,
     Share,
     Size,
+    TaskSettings,
     Thinking,
 )
-from figeval.errors import PluginError
 from figeval.io.text import near
 
 C = TypeVar("C", bound=Callable[..., object] | click.Command)
@@ -49,6 +48,7 @@ CLICK_ARGUMENTS: tuple[tuple[Any, dict[str, Any]], ...] = (
     (Orders, {"callback": shared.several}),
     (Thinking, {"callback": shared.thinking}),
     (Augment, {"callback": shared.read_augmentation}),
+    (TaskSettings, {"multiple": True, "callback": shared.task_settings}),
     (tuple[str, ...], {"multiple": True, "callback": shared.split_names}),
     (Mapping[str, str], {"multiple": True, "callback": shared.routes}),
     (Mapping[str, Any], {"callback": shared.settings}),
@@ -103,11 +103,25 @@ def _type_without_none(name: str) -> Any:
     return kind
 
 
+def former_flags(command: C) -> C:
+    """Add hidden options for flags that have become settings of tasks; they name their new place."""
+
+    def refuse(_context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            raise click.UsageError(
+                f"--{parameter.name} is a setting of tasks now; write --set {parameter.name}={value}"
+            )
+
+    for name in FORMER_FLAGS:
+        command = click.option(f"--{name}", hidden=True, expose_value=False, callback=refuse)(command)
+    return command
+
+
 # What is asked and how, which examples, and what is scored and stored; each in the order of --help.
 prompting = run_flags(
     *("num_fewshot", "fewshot_from", "shots", "fewshot_sampler", "augment", "system_instruction"),
     *("system_as_user", "apply_chat_template", "max_new_tokens", "reasoning", "constrain", "orders", "calibrate"),
-    *("prompts", "routes", "probes"),
+    *("prompts", "routes", "settings", "probes"),
 )
 portion = run_flags("limit", "sample", "stratify")
 results = run_flags("output_path", "log_samples", "by", "protocol", "split", "metrics")

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from figeval.cli.flags import run_flags
+from figeval.cli.flags import former_flags, run_flags
 from figeval.cli.shared import also, include_path
 from figeval.config import FLAGS
 from figeval.errors import FigevalError, OptionError
@@ -33,6 +33,7 @@ from figeval.io.frontend import print_error
     type=click.Path(dir_okay=False, path_type=Path),
     help="Instead of running, write a batch script for SLURM that starts Ray on the machines of its job.",
 )
+@former_flags
 @include_path
 def run(models: tuple[str, ...], slurm: Path | None, **flags: Any) -> int:
     """Run tasks with a model. The same command resumes an interrupted run.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from figeval.cli.flags import portion, results, run_flags, seed
+from figeval.cli.flags import former_flags, portion, results, run_flags, seed
 from figeval.cli.shared import also, echo, include_path
 from figeval.io.text import pluralize
 
@@ -69,7 +69,8 @@ def columns(_context: click.Context, _parameter: click.Parameter, value: str) ->
 @portion
 @seed
 @results
-@run_flags("temperature")
+@run_flags("settings")
+@former_flags
 @include_path
 @run_flags("baselines", "fresh")
 def score(template: Path | None, seeds: str | None, **flags: Any) -> int:

@@ -68,11 +68,25 @@ def settings(_context: click.Context, parameter: click.Parameter, value: str | N
         raise click.BadParameter(str(error), param=parameter) from error
 
 
+def task_settings(context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> JSON:
+    """Read e.g. `motif.temperature=2,threshold=.7` and repeated flags into a mapping."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from figeval.io.flag_types import TaskSettings
+    from figeval.io.validation import first_problem
+
+    given = {key: part for text in value for key, part in settings(context, parameter, text).items()}
+    try:
+        return dict(TypeAdapter[Any](TaskSettings).validate_python(given))
+    except ValidationError as error:
+        raise click.BadParameter(first_problem(error), param=parameter) from error
+
+
 def read_augmentation(context: click.Context, parameter: click.Parameter, value: str | None) -> dict[str, Any]:
     """Read e.g. `add=concepts,k=5` into all keys of an augmentation, with defaults for those that are not given."""
     from pydantic import TypeAdapter, ValidationError
 
-    from figeval.config import Augment
+    from figeval.io.flag_types import Augment
     from figeval.io.validation import first_problem
 
     try:
@@ -102,7 +116,7 @@ def size(_context: click.Context, parameter: click.Parameter, value: str | None)
     """Return a number of examples, or a share of them between 0 and 1."""
     from pydantic import TypeAdapter, ValidationError
 
-    from figeval.config import Size
+    from figeval.io.flag_types import Size
     from figeval.io.validation import first_problem
 
     try:

@@ -208,6 +208,9 @@ def about(facts: TaskInfo) -> Iterator[tuple[str, str]]:
         if value:
             yield key, ", ".join(value) if isinstance(value, tuple) else str(value)
     yield from shown_as(task)
+    defaults = {name: value for route in facts.routes for name, value in route.settings.items()}
+    if settings := {**defaults, **task.settings}:
+        yield "--set", ", ".join(f"{name}={value}" for name, value in settings.items())
     yield from alternatives(task)
     if task.built_with:
         yield "built with", f"{', '.join(task.built_with)}: at a disadvantage, as are models trained from them"

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from figeval.config import complete
 from figeval.io.text import one_line
 from figeval.records.schema import (
     UNEQUAL_ANSWERS,
@@ -263,12 +264,10 @@ def labels(runs: Sequence[RunRecord]) -> list[str]:
 
 def _flags(run: RunRecord) -> dict[str, str]:
     """Return the flags that change answers and are not a condition, as typed; without those that have their default."""
-    config = run.config
-    flags = {**run.model.options, **(config.get("routes") or {})}
-    flags |= {flag: config.get(flag) for flag in ("threshold", "max_new_tokens", *PORTION)}
-    if (is_on := config.get("apply_chat_template")) is not None:
+    config = complete(run.config)
+    flags = {**run.model.options, **(config["routes"] or {}), **config["settings"]}
+    flags |= {flag: config[flag] for flag in ("max_new_tokens", *PORTION)}
+    if (is_on := config["apply_chat_template"]) is not None:
         flags["chat_template"] = "yes" if is_on else "no"
-    flags |= {
-        flag: config.get(flag) for flag, default in (("seed", 0), ("temperature", 1.0)) if config.get(flag) != default
-    }
+    flags |= {"seed": config["seed"]} if config["seed"] != 0 else {}
     return {flag: str(value) for flag, value in flags.items() if value not in (None, "")}

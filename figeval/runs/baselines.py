@@ -155,7 +155,7 @@ class Baselines:
         """Put the examples to a baseline and sum up its rows."""
         task_metrics = metrics_of(plan.task, baseline.route, plan.config, self.harness)
         metrics = MetricSet(task_metrics, plan.task.labels, plan.task.with_language)
-        settings = settings_of(plan.task, baseline.route, plan.config)
+        settings = settings_of(plan.task, baseline.route)
         context = replace(
             plan.context,
             settings=settings,

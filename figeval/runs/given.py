@@ -32,11 +32,12 @@ from figeval.records.schema import RunRecord
 from figeval.records.sweep import SEEDS, SeedsRecord, mean_of, write
 from figeval.runs.given_rows import GivenRow, Predictions, Rows, Source
 from figeval.runs.harness import Harness
-from figeval.runs.limits import check_columns, refuse_unused_settings
+from figeval.runs.limits import check_columns
 from figeval.runs.plan import Plan, Planner
 from figeval.runs.run import carry_out, default_folder
 from figeval.runs.seeds import scores_of, warnings_of
 from figeval.runs.task_metrics import check_metrics
+from figeval.runs.task_settings import refuse_unused_settings
 from figeval.runs.variants import chosen_tasks
 from figeval.spec import TaskSpec
 from figeval.spec.survey import Portion, survey
@@ -244,7 +245,7 @@ def _run(
     """Score the predictions of one system, or of one of its seeds."""
     model = Model(config.model, BACKEND, GivenModel(config.model_args["sha256"]), config.model_args)
     plans = list(_plans(config, harness, model, task_rows))
-    refuse_unused_settings([plan.route for plan in plans], config)
+    refuse_unused_settings([(plan.task, plan.route) for plan in plans], config, harness)
     check_columns(config, [plan.available for plan in plans])
     return carry_out(config, harness, observer, (model, plans, []))
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
-from figeval.config import FLAGS, RunConfig
+from figeval.config import RunConfig
 from figeval.errors import CapabilityError, ExampleError, TaskError
 from figeval.io.text import near, pluralize
 from figeval.models.model import Model
@@ -124,13 +123,6 @@ def check_room(model: Model, contexts: Iterable[PromptContext], config: RunConfi
             config.thinking.check_room(context.max_new_tokens, length)
 
 
-def refuse_unused_settings(routes: Sequence[Route], config: RunConfig) -> None:
-    """Raise `TaskError` if a flag would have no effect, as it sets a setting that no route has."""
-    for name in config.settings:
-        if FLAGS[name].only and not any(name in route.settings for route in routes):
-            raise TaskError(f"--{name} applies only to {FLAGS[name].only}; leave it out")
-
-
 def unasked_notes(
     route: Route, context: PromptContext, available: Survey, examples: Callable[[], Iterator[Example]]
 ) -> tuple[str, ...]:
@@ -163,23 +155,6 @@ def find_refusal(route: Route, context: PromptContext, example: Example) -> Exam
 def is_askable(route: Route, context: PromptContext, example: Example) -> bool:
     """Return whether a route can ask about an example; `context` shows no other examples."""
     return find_refusal(route, context, example) is None
-
-
-def check_settings(task: TaskSpec, harness: Harness) -> None:
-    """Raise `TaskError` if no route of the task's type has a setting, or if a value should be a number but is not."""
-    declared: dict[str, Any] = {}
-    source = task.origin or task.name
-    for route in harness.routes.of(task.type):
-        declared.update(route.settings)
-    for name, value in task.settings.items():
-        if name not in declared:
-            has = f"they have {', '.join(declared)}" if declared else "they have none"
-            raise TaskError(
-                f"{source}: no route of {task.type} tasks has the setting {name!r}{near(name, declared)}; {has}"
-            )
-        wants_number = isinstance(declared[name], int | float) and not isinstance(declared[name], bool)
-        if wants_number and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise TaskError(f"{source}: the setting {name!r} is a number, not {value!r:.80}")
 
 
 def check_columns(config: RunConfig, surveys: Sequence[Survey]) -> None:

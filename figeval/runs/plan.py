@@ -29,14 +29,13 @@ from figeval.runs.limits import (
     check_model,
     check_room,
     check_samples,
-    check_settings,
     config_on,
     is_askable,
-    refuse_unused_settings,
     unasked_notes,
 )
 from figeval.runs.omissions import Omission, answerable, available, solved_tasks
 from figeval.runs.task_metrics import check_metrics, descriptions, metrics_of, signatures
+from figeval.runs.task_settings import check_settings, refuse_unused_settings
 from figeval.runs.variants import Variant, check_prompts, chosen_tasks, missing_probes, tasks_by_name, variants
 from figeval.spec import TaskSpec
 from figeval.spec.examples import check_languages
@@ -202,7 +201,7 @@ def prepare(
     tasks, unanswerable = answerable(all_tasks, model, harness, config)
     planner = Planner(config, harness, model, reading)
     routes = [route_of(task, model, harness, config) for task in tasks]
-    refuse_unused_settings(routes, config)
+    refuse_unused_settings(zip(tasks, routes, strict=True), config, harness)
     check_samples(model, tasks, routes, config, harness)
     plans, unavailable = available(planner.plans, zip(tasks, routes, strict=True), tasks_by_name(config, harness))
     check_room(model, (plan.context for plan in plans), config)
@@ -455,7 +454,7 @@ def context_of(
     return PromptContext(
         block=_renderer(task, template),
         labels=task.labels,
-        settings=settings_of(task, route, config) if route is not None else {},
+        settings=settings_of(task, route) if route is not None else {},
         verbalizer=dict(task.verbalizer),
         vocabulary=dict(task.vocabulary),
         shots=shots.before,
@@ -471,10 +470,9 @@ def context_of(
     )
 
 
-def settings_of(task: TaskSpec, route: Route, config: RunConfig) -> dict[str, Any]:
-    """Return the settings of a route: the value of a flag, else of the task file, else the route's default."""
-    settings = {**task.settings, **config.settings}
-    return {name: settings.get(name, default) for name, default in route.settings.items()}
+def settings_of(task: TaskSpec, route: Route) -> dict[str, Any]:
+    """Return the settings of a route: the value of the task, else the route's default."""
+    return {name: task.settings.get(name, default) for name, default in route.settings.items()}
 
 
 def _renderer(task: TaskSpec, template: PromptTemplate | None) -> Callable[..., str]:

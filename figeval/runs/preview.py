@@ -17,7 +17,7 @@ from figeval.runs.limits import apply_flags, is_askable
 from figeval.runs.plan import context_of, model_of, pool_of, route_of, template_of
 from figeval.runs.retrieval.augmentation import Augmenter, augmenter
 from figeval.runs.retrieval.shots import shots_of
-from figeval.runs.variants import Variant, check_prompts, variants
+from figeval.runs.variants import Variant, check_prompts, chosen_tasks, variants
 from figeval.spec import TaskSpec
 from figeval.task_types.routes import Route
 from figeval.types import Example, Request
@@ -61,7 +61,7 @@ def preview(
     Raises:
         FigevalError: a name or an id is unknown, the data are broken, or the model cannot answer a task.
     """
-    tasks = harness.catalogue.expand(config.tasks)
+    tasks = chosen_tasks(config, harness)
     check_prompts(tasks, config.prompts)
     if ids:
         _check_ids(tasks, ids, harness)

@@ -8,14 +8,14 @@ else stays as it was stored: the model and its answers, trained baselines, times
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from figeval.config import RunConfig
+from figeval.config import RunConfig, complete
 from figeval.errors import CapabilityError, DataError, FigevalError, MissingData, RecordError, UnknownName
 from figeval.io.text import one_line
 from figeval.io.validation import first_problem
@@ -109,12 +109,8 @@ def config_in(record: RunRecord, file: Path) -> RunConfig:
     Raises:
         RecordError: a flag has a value that it cannot have.
     """
-    names = {flag.name for flag in fields(RunConfig)}
-    flags: dict[str, Any] = {"tasks": (), "model": ""}
-    flags |= {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in record.config.items()
-        if name in names
+    flags: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in complete(record.config).items()
     }
     try:
         TypeAdapter(RunConfig).validate_python(flags)  # which may turn 1 into 1.0, and that changes the identity

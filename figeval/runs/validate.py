@@ -16,10 +16,10 @@ from figeval.models.model import open_model
 from figeval.prompts import MAX_NAMED_IDS, Leaks, PromptContext, Shots
 from figeval.records.predictions import form_problem
 from figeval.runs.harness import Harness
-from figeval.runs.limits import check_settings
 from figeval.runs.plan import context_of, template_file, template_of
 from figeval.runs.retrieval.shots import Room
 from figeval.runs.task_metrics import signatures
+from figeval.runs.task_settings import check_settings
 from figeval.spec import TaskSpec
 from figeval.spec.examples import build_examples, check_languages, row_builder
 from figeval.spec.survey import repeated_id, without_width

@@ -12,6 +12,7 @@ from figeval.config import RunConfig
 from figeval.errors import TaskError
 from figeval.io.text import near
 from figeval.runs.harness import Harness
+from figeval.runs.task_settings import apply_settings
 from figeval.spec import TaskSpec
 from figeval.task_types.probes import SUBSTITUTES
 from figeval.types import Example
@@ -86,11 +87,11 @@ ITSELF = ("split", "test")  # flag and value that mean the task itself
 
 
 def chosen_tasks(config: RunConfig, harness: Harness) -> list[TaskSpec]:
-    """Return the tasks of --tasks, each replaced by its counterpart for --protocol and --split if it has one.
+    """Return the tasks of --tasks, each replaced by its counterpart for --protocol and --split, with --set applied.
 
     Raises:
         UnknownName: there is no such task.
-        TaskError: none of the tasks has a protocol or split of that name.
+        TaskError: none of the tasks has a protocol, split or setting of that name.
     """
     tasks = harness.catalogue.expand(config.tasks)
     for flag, field in INSTEAD.items():
@@ -102,7 +103,7 @@ def chosen_tasks(config: RunConfig, harness: Harness) -> list[TaskSpec]:
                 raise TaskError(f"--{flag} {choice}: none of these tasks has it{near(choice, counterparts)}; {has}")
             names = [getattr(task, field).get(choice, task.name) for task in tasks]
             tasks = harness.catalogue.expand(names)
-    return tasks
+    return apply_settings(tasks, config, harness)
 
 
 def tasks_by_name(config: RunConfig, harness: Harness) -> frozenset[str]:

@@ -27,8 +27,8 @@ from functools import partial
 from itertools import compress
 from typing import Any
 
-from figeval.config import Size
 from figeval.errors import DataError
+from figeval.io.flag_types import Size
 from figeval.types import FINGERPRINTED_AS, Example
 
 CLUSTER, LANGUAGE = "cluster", "language"  # what an example can be stratified by besides its meta columns

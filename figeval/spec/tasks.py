@@ -19,8 +19,8 @@ from pydantic import (
     model_validator,
 )
 
-from figeval.config import Augment
 from figeval.errors import TaskError, UnknownName
+from figeval.io.flag_types import Augment
 from figeval.io.validation import validate
 from figeval.language.words import SEGMENTERS, Reading, check_segmenter, knows
 from figeval.spec.criteria import Scale, criteria_of

@@ -95,7 +95,8 @@ def test_a_row_that_two_readers_understand_differently(line: str, message: str, 
         (["-p", "a.csv", "--columns", "predicton=x"], "write FIELD=NAME, such as prediction=answer"),
         (["-p", "a.csv", "-t", "mini_pairs"], "it names no task; add a column `task`"),
         (["-p", "a.csv", "--by", "idiom"], "--by idiom: none of these tasks has it"),
-        (["-p", "a.csv", "--temperature", "2"], "--temperature applies only to tasks"),
+        (["-p", "a.csv", "--temperature", "2"], "--set temperature=2"),
+        (["-p", "a.csv", "--set", "temperature=2"], "there is no setting 'temperature'"),
     ],
 )
 def test_refused(arguments: list[str], message: str, cli: Cli) -> None:

@@ -187,7 +187,6 @@ def test_a_finished_run_has_a_digest_of_each_file(workshop: Workshop, folder: Pa
     ("settings", "difference"),
     [
         ({"limit": 5}, "limit was not set, is 5"),
-        ({"threshold": 0.5}, "threshold was not set, is 0.5"),
         ({"log_samples": True}, "log_samples was false, is true"),
         ({"routes": {"choice": "by_pair_score"}}, "routes.choice was not set, is by_pair_score"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ class Numbers(FakeEncoder):
 
 def ran(folder: Path, *tasks: str, model: str = "numbers", **settings: Any) -> RunRecord:
     models = Models(numbers=Numbers(function=lambda text: tuple(map(float, text.split()))))
-    output = folder / "-".join((*tasks, *map(str, settings.values())))
+    output = folder / sha256(repr((tasks, settings)).encode()).hexdigest()
     config = RunConfig(tasks=tasks, model=model, output_path=output, **settings)
     return execute(config, harness("figeval.builtin.plugins.baselines", models, include=(folder,)))
 
@@ -143,7 +144,7 @@ def test_distributions_at_the_temperature_that_was_asked_for(folder: Path) -> No
     assert record.tasks[0].route == "by_distribution_dot"
     assert record.tasks[0].settings["temperature"] == 1.0
     assert values(record) == {"acc_l1": 0.75, "acc_jsd": 0.75, "tied_l1": 0.0}
-    warm = ran(folder, "near", temperature=1000.0)
+    warm = ran(folder, "near", settings={"near.temperature": 1000})
     assert warm.tasks[0].settings["temperature"] == 1000.0
     assert warm.identity != record.identity
     assert values(warm) == {"acc_l1": 1.0, "acc_jsd": 1.0, "tied_l1": 0.0}
@@ -160,8 +161,8 @@ def test_embeddings_have_no_temperature(folder: Path) -> None:
     record = ran(folder, "direct")
     assert "temperature" not in record.tasks[0].settings
     assert values(record) == {"acc_l2": 1.0}
-    with pytest.raises(TaskError, match="--temperature applies only to tasks that compare distributions"):
-        ran(folder, "direct", temperature=0.5)
+    with pytest.raises(TaskError, match="direct takes the route by_embedding, which has no settings"):
+        ran(folder, "direct", settings={"temperature": 0.5})
 
 
 def test_what_cannot_be_is_said_before_the_run(folder: Path) -> None:

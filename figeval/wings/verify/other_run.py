@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from figeval import RecordError, RunRecord
-from figeval.config import IDENTITY
+from figeval.config import IDENTITY, complete
 from figeval.io.text import one_line
 from figeval.records.run_folder import RunFolder
 from figeval.wings.verify.checks import SUMMARY, Check, Report, read_checkable
@@ -32,7 +32,7 @@ def compare_runs(path: Path, other_path: Path) -> list[Check]:
         RecordError: a record cannot be read, or was written by a later version of figeval.
     """
     (run, file), (other, other_file) = read_checkable(path), read_checkable(other_path)
-    flags, other_flags = ({f"--{name}": record.config.get(name) for name in FLAGS} for record in (run, other))
+    flags, other_flags = ({f"--{name}": complete(record.config)[name] for name in FLAGS} for record in (run, other))
     settings = [*find_differences(flags, other_flags), *_differences(run, other, exclude=NOT_SETTINGS)]
     model, other_model = (record.model.model_dump(mode="json", include=MODEL) for record in (run, other))
     versions = [difference.describe("there") for difference in find_differences(_versions(run), _versions(other))]
