@@ -1,7 +1,8 @@
-"""Convert two published corpora into sentences and definitions for `figeval build impli-pairs`.
+"""Convert two published corpora into sentences and definitions for `figeval benchmark build impli-pairs`.
 
     python bench/idiom_pairs.py --lists FOLDER --output inputs
-    figeval build impli-pairs --sentences inputs/sentences.jsonl --definitions inputs/mwe_pie.jsonl --output pairs
+    figeval benchmark build impli-pairs --sentences inputs/sentences.jsonl \
+        --definitions inputs/mwe_pie.jsonl --output pairs
 
 FOLDER contains `mwe_pie/data_cleaned.csv` of zhjjn/MWE_PIE (commit 6c985dc) and `pie_english/idiomscorpus.csv` of
 tosingithub/idesk (fcc8774); figeval itself needs neither. The script writes

@@ -31,8 +31,8 @@ _PUBLIC = {
     "figeval.runs.stored": "StoredAnswer StoredRun",
     "figeval.hooks": (
         "BackendRegistrar CommandLine ExporterRegistrar LayoutRegistrar LearnerRegistrar ListingRegistrar "
-        "MetricRegistrar PresetRegistrar RouteRegistrar SourceRegistrar TaskRegistrar TaskTypeRegistrar ViewRegistrar "
-        "hookimpl"
+        "MetricRegistrar PresetRegistrar RouteRegistrar RunViewRegistrar SourceRegistrar TaskRegistrar "
+        "TaskTypeRegistrar ViewRegistrar hookimpl"
     ),
     "figeval.plugins": "PluginManager",
     "figeval.registry": "Registry",

@@ -112,6 +112,7 @@ from figeval.hooks import (
     MetricRegistrar as MetricRegistrar,
     PresetRegistrar as PresetRegistrar,
     RouteRegistrar as RouteRegistrar,
+    RunViewRegistrar as RunViewRegistrar,
     SourceRegistrar as SourceRegistrar,
     TaskRegistrar as TaskRegistrar,
     TaskTypeRegistrar as TaskTypeRegistrar,

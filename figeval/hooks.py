@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         Prediction,
         Result,
         Route,
+        Run,
         RunRecord,
         Setup,
         Statistic,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     Rows: TypeAlias = Callable[[Harness], Iterable[Mapping[str, Any]]]
     Names: TypeAlias = Callable[[Harness], Iterable[str]]
     View: TypeAlias = Callable[[Harness, str], Result]
+    RunView: TypeAlias = Callable[[Run], Result]
 
 PROJECT = "figeval"
 
@@ -166,17 +168,24 @@ class ViewRegistrar(Protocol):
         """Register the things of one kind, by their names."""
 
 
+class RunViewRegistrar(Protocol):
+    """Receives views of runs, each a flag of `figeval show`."""
+
+    def __call__(self, name: str, view: RunView | str, summary: str) -> None:
+        """Register a view under the name of its flag."""
+
+
 class CommandLine(Protocol):
     """The command `figeval`, or a group of its commands, as plugins extend it."""
 
     @property
     def commands(self) -> MutableMapping[str, click.Command]:
-        """Commands and groups that are already imported, such as `build`, by name."""
+        """Commands and groups that are already imported, such as `benchmark`, by name."""
 
-    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+    def add_command(self, cmd: click.Command, name: str | None = None, heading: str = "") -> None:
         """Add a command."""
 
-    def add_lazy_command(self, name: str, target: str, summary: str) -> None:
+    def add_lazy_command(self, name: str, target: str, summary: str, heading: str = "") -> None:
         """Add a command that is imported when it is used."""
 
 
@@ -286,9 +295,10 @@ def register_layouts(register: LayoutRegistrar) -> None:
 def register_commands(cli: CommandLine) -> None:
     """Add click commands: `register_commands(cli)` calls `cli.add_command(...)`.
 
-    `cli.add_lazy_command(name, "module:attribute", summary)` adds a command that is imported when it is used; the
-    summary is its line in `figeval --help`. For derived data it calls `cli.commands["build"].add_command(...)`. A
-    command whose name is taken is refused with a warning.
+    `cli.add_lazy_command(name, "module:attribute", summary, heading="")` adds a command that is imported when it is
+    used; the summary is its line in `figeval --help`, where it stands under the heading, e.g. `"Evaluate"`, or under
+    `"Plugins"`. In a name of several words, such as `"benchmark build poems"`, all but the last are groups. A command
+    whose name is taken is refused with a warning.
     """
 
 
@@ -307,6 +317,15 @@ def register_views(register: ViewRegistrar) -> None:
 
     `names(harness)` yields the names of the things of this kind, and `view(harness, name)` describes one of them as a
     `figeval.Result`. Runs, trainings, tasks and suites come first.
+    """
+
+
+@hookspec
+def register_run_views(register: RunViewRegistrar) -> None:
+    """Offer views of runs for `figeval show RUN --NAME`: `register(name, view, summary)`.
+
+    `view(run)` takes a `figeval.Run`, with only one task if the user asked for it (`--task`), and returns a
+    `figeval.Result`. `summary` is the help of the flag.
     """
 
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import click
 
-from figeval.errors import FigevalError
+from figeval.errors import FigevalError, PluginError
 from figeval.io.frontend import command_line, end_despite_threads, end_quickly, print_error
 from figeval.io.text import clean, near
 
@@ -38,19 +38,34 @@ WINGS = "figeval.wings."  # begins the names of the plugins that belong to figev
 NO_PATH = {errno.ENAMETOOLONG, errno.ELOOP}
 NO_ROOM = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT}
 
-# name → (place of the command, which is imported when it is used; its line in --help)
+# Headings of `figeval --help` in their order; those that plugins declare come behind.
+EVALUATE, LOOK, PUBLISH = "Evaluate", "Look", "Compare and publish"
+PEOPLE, TASKS, BENCHMARKS = "People", "Tasks and plugins", "Benchmarks"
+HEADINGS = (EVALUATE, LOOK, PUBLISH, PEOPLE, TASKS, BENCHMARKS)
+PLUGINS = "Plugins"  # heading of the commands of plugins that declare none
+
+# name → (target of the command, which is imported when it is used; its line in --help; its heading there)
 COMMANDS = {
-    "run": ("figeval.cli.run:run", "Run tasks with a model."),
-    "score": ("figeval.cli.score:score", "Score the predictions of another system."),
-    "ls": ("figeval.cli.ls:ls", "List tasks, models, metrics, layouts and more."),
-    "rescore": ("figeval.cli.rescore:rescore", "Extract answers from stored replies again."),
-    "show": ("figeval.cli.show:show", "Show a task, or the table of a run."),
-    "preview": ("figeval.cli.preview:preview", "Show exactly what a model would see."),
-    "data": ("figeval.cli.data:data", "List, fetch and verify benchmark data."),
-    "validate": ("figeval.cli.validate:validate", "Check task files: load, render, compare gold with options."),
-    "new": ("figeval.cli.new:new", "Create a task or a plugin."),
-    "schema": ("figeval.cli.schema:schema", "Print the JSON Schema of task files, suites or records."),
-    "doctor": ("figeval.cli.doctor:doctor", "Report versions, devices, caches and plugins."),
+    "run": ("figeval.cli.run:run", "Run tasks with a model.", EVALUATE),
+    "score": ("figeval.cli.score:score", "Score the predictions of another system.", EVALUATE),
+    "rescore": ("figeval.cli.rescore:rescore", "Extract answers from stored replies again.", EVALUATE),
+    "ls": ("figeval.cli.ls:ls", "List tasks, models, metrics, layouts and more.", LOOK),
+    "show": ("figeval.cli.show:show", "Show a run, a task, a model or another named thing.", LOOK),
+    "preview": ("figeval.cli.preview:preview", "Show exactly what a model would see.", LOOK),
+    "doctor": ("figeval.cli.doctor:doctor", "Report versions, devices, caches and plugins.", LOOK),
+    "new": ("figeval.cli.new:new", "Create a task or a plugin.", TASKS),
+    "validate": ("figeval.cli.validate:validate", "Check task files: load, render, compare gold with options.", TASKS),
+    "schema": ("figeval.cli.schema:schema", "Print the JSON Schema of task files, suites or records.", TASKS),
+    "data": ("figeval.cli.data:data", "List, fetch and verify benchmark data.", BENCHMARKS),
+}
+# name that a command had → where it is now
+MOVED = {
+    "build": "benchmark build",
+    "analyze": "benchmark analyze",
+    "curve": "benchmark curve",
+    "diagnose": "benchmark diagnose",
+    "labels": "show RUN --labels",
+    "annotators": "show RUN --annotators",
 }
 
 
@@ -61,52 +76,89 @@ class CommandGroup(click.Group):
     """Group to which plugins can add commands with unique names."""
 
     group_class: type[click.Group | type] | None = type  # class of the groups that plugins add
+    parent: CommandGroup | None = None
+    default_heading = "Commands"  # of commands for which no heading is declared
 
     @cached_property
     def owners(self) -> dict[str, str]:
         """Plugin that added each command, by the command's name."""
         return {}
 
+    @cached_property
+    def headings(self) -> dict[str, str]:
+        """Heading in --help of each command that has one, by the command's name."""
+        return {}
+
     @property
     def path(self) -> str:
         """Words between `figeval` and the name of one of the group's commands."""
-        return f"{self.name} "
+        return f"{self.parent.path if self.parent else ''}{self.name} "
 
-    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
-        """Add a command; a plugin's command whose name is taken is refused and reported as a problem of the plugin."""
-        if self._claim(name or cmd.name or ""):
-            super().add_command(cmd, name)
+    def add_command(self, cmd: click.Command, name: str | None = None, heading: str = "") -> None:
+        """Add a command; a plugin's command whose name is taken is refused and reported as a problem of the plugin.
+
+        Args:
+            cmd: the command.
+            name: its name, by default its own; of several words, all but the last are groups: `benchmark build poems`.
+            heading: the heading above it in --help.
+
+        Raises:
+            PluginError: there is no such group.
+        """
+        group, name = self._resolve_group(name or cmd.name or "")
+        if group._claim(name, heading):
+            click.Group.add_command(group, cmd, name)
+            if isinstance(cmd, CommandGroup):
+                cmd.parent = group
 
     @cached_property
     def lazy(self) -> dict[str, tuple[str, str]]:
         """Target (`"module:attribute"`) and line in --help of each command that is imported on use, by its name."""
         return {}
 
-    def add_lazy_command(self, name: str, target: str, summary: str) -> None:
+    def add_lazy_command(self, name: str, target: str, summary: str, heading: str = "") -> None:
         """Add a command that is imported when it is used.
 
         Args:
-            name: name of the command.
+            name: name of the command; of several words, all but the last are groups: `benchmark build poems`.
             target: place of the command, `"module:attribute"`.
             summary: its line in --help.
-        """
-        if self._claim(name):
-            self.lazy[name] = (target, summary)
+            heading: the heading above it in --help.
 
-    def _claim(self, name: str) -> bool:
-        """Record the owner of a new command, or report that its name is taken and return False."""
+        Raises:
+            PluginError: there is no such group.
+        """
+        group, name = self._resolve_group(name)
+        if group._claim(name, heading):
+            group.lazy[name] = (target, summary)
+
+    def _resolve_group(self, path: str) -> tuple[CommandGroup, str]:
+        """Return the group of a command, and the command's name in it, for the words of its path."""
+        *words, name = path.split() or [path]
+        group = self
+        for word in words:
+            inner = group.commands.get(word)
+            if not isinstance(inner, CommandGroup):
+                raise PluginError(f"command {path!r}: {(group.path + word)!r} is no group of commands")
+            group = inner
+        return group, name
+
+    def _claim(self, name: str, heading: str) -> bool:
+        """Record owner and heading of a new command, or report that its name is taken and return False."""
         registering = _registering.get()
         if registering is None:
             self.owners[name] = OURS
-            return True
-        manager, owner = registering
-        if owner.startswith(WINGS):
-            return False  # `extend_by_wings` has added it, as one of figeval's own
-        if name in self.owners:
-            whose = f"command {self.path + name!r} of {owner} is already registered by {self.owners[name]}"
-            manager.problem(owner, f"{whose}; rename it")
-            return False
-        self.owners[name] = owner
+        else:
+            manager, owner = registering
+            if owner.startswith(WINGS):
+                return False  # `extend_by_wings` has added it, as one of figeval's own
+            if name in self.owners:
+                whose = f"command {self.path + name!r} of {owner} is already registered by {self.owners[name]}"
+                manager.problem(owner, f"{whose}; rename it")
+                return False
+            self.owners[name] = owner
+        if heading:
+            self.headings[name] = heading
         return True
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -121,12 +173,35 @@ class CommandGroup(click.Group):
             return command
         return super().get_command(ctx, cmd_name)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
-        """Write the list of commands in --help without importing them."""
-        lines = [(name, summary) for name, (_, summary) in self.lazy.items()]
-        lines += [(name, command.get_short_help_str()) for name, command in self.commands.items()]
-        with formatter.section("Commands"):
-            formatter.write_dl(lines)
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Resolve a command as click does, with similar names in the error for an unknown one."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            names = self.list_commands(ctx)
+            raise click.UsageError(
+                f"there is no command {self.path + name!r}{near(name, names)}; the commands are {', '.join(names)}", ctx
+            )
+        return super().resolve_command(ctx, args)
+
+    def sections(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
+        """Return name and line in --help of all commands, in their order, by heading; imports none of them."""
+        names = self.list_commands(ctx)
+        summaries = {name: summary for name, (_, summary) in self.lazy.items()}
+        summaries |= {name: command.get_short_help_str(120) for name, command in self.commands.items()}
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name in names:
+            sections.setdefault(self.headings.get(name, self.default_heading), []).append((name, summaries[name]))
+        return sections
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands in --help, by heading."""
+        sections = self.sections(ctx)
+        width = max((len(name) for rows in sections.values() for name, _ in rows), default=0)
+        for heading, rows in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), summary) for name, summary in rows])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Invoke a command as click does, but keep the exit status of a plugin's command that ends with `sys.exit()`.
@@ -149,6 +224,7 @@ class Figeval(CommandGroup):
 
     _extended = False
     group_class = CommandGroup
+    default_heading = PLUGINS
 
     @cached_property
     def owners(self) -> dict[str, str]:
@@ -158,7 +234,12 @@ class Figeval(CommandGroup):
     @cached_property
     def lazy(self) -> dict[str, tuple[str, str]]:
         """Target and line in --help of each command that is imported on use."""
-        return dict(COMMANDS)
+        return {name: (target, summary) for name, (target, summary, _) in COMMANDS.items()}
+
+    @cached_property
+    def headings(self) -> dict[str, str]:
+        """Heading in --help of each command that has one."""
+        return {name: heading for name, (_, _, heading) in COMMANDS.items()}
 
     @property
     def path(self) -> str:
@@ -207,13 +288,9 @@ class Figeval(CommandGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve a command as click does, with similar names in the error for an unknown one."""
-        name = args[0]
-        if self.get_command(ctx, name) is None and not name.startswith("-"):
-            names = self.list_commands(ctx)
-            raise click.UsageError(
-                f"there is no command {name!r}{near(name, names)}; the commands are {', '.join(names)}"
-            )
+        """Resolve a command as a group does; the error for one that has moved names its new place."""
+        if args[0] in MOVED and self.get_command(ctx, args[0]) is None:
+            raise click.UsageError(f"`figeval {args[0]}` is now `figeval {MOVED[args[0]]}`", ctx)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -231,10 +308,10 @@ class Figeval(CommandGroup):
             ctx.exit(141)
         return result
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands in --help, with those of plugins."""
-        self.extend()
-        super().format_commands(ctx, formatter)
+    def sections(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
+        """Return the commands in the order of `HEADINGS`, then those of plugins."""
+        sections = super().sections(ctx)
+        return {heading: sections[heading] for heading in dict.fromkeys((*HEADINGS, *sections)) if heading in sections}
 
 
 @click.group(
@@ -253,19 +330,27 @@ def cli() -> None:
     """
 
 
-@cli.group()
+@click.group(cls=CommandGroup)
+def benchmark() -> None:
+    """Build, analyze and diagnose benchmarks."""
+
+
+@benchmark.group()
 def build() -> None:
-    """Build the derived data of a benchmark."""
+    """Build the derived data of a benchmark, or tasks of its kind from your own texts."""
 
 
-@cli.group()
+@benchmark.group()
 def analyze() -> None:
-    """Analyze benchmark data or runs."""
+    """Analyze a benchmark's data, or runs of it."""
 
 
-@cli.group()
+@benchmark.group()
 def curve() -> None:
-    """Draw learning curves of a benchmark."""
+    """Draw learning curves."""
+
+
+cli.add_command(benchmark, heading=BENCHMARKS)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -295,9 +380,7 @@ def run_command(words: Sequence[str]) -> NoReturn:
         print(error.format_message(), file=sys.stderr)
         sys.exit(2)
     except click.UsageError as error:
-        command_names = [
-            word for word in words[:1] if word in cli.owners
-        ]  # click's parser does not say of which command it is
+        command_names = [word for word in words[:1] if word in cli.owners]  # click's parser does not say of which it is
         path = error.ctx.command_path if error.ctx else " ".join(["figeval", *command_names])
         fail(f"{error.format_message().removesuffix('.')} (see `{path} --help`)")
     except click.ClickException as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from figeval.errors import DuplicateName
 from figeval.registry import fill, resolve
 
 if TYPE_CHECKING:
+    from figeval.api.runs import Run
     from figeval.data.sources import Sources
     from figeval.reporting.grid import Result
     from figeval.runs.harness import Harness
@@ -35,14 +36,47 @@ ABOUT = (
 )
 
 
-@click.command()
+class ShowCommand(click.Command):
+    """A command with a flag for each view of runs that a plugin offers."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters, with the flags of views before `--json` and `--help`."""
+        *params, as_json, help_option = super().get_params(ctx)
+        return [*params, *view_flags(params), as_json, help_option]
+
+
+def view_flags(params: Sequence[click.Parameter]) -> list[click.Option]:
+    """Return a flag for each view of runs; a view with the name of one of the parameters is a problem of its plugin."""
+    from figeval.plugins import plugin_manager
+
+    names = {name for param in (*params, *show.params) for name in (param.name, *param.opts)}
+    flags: dict[str, click.Option] = {}
+
+    def add(name: str, view: Any, summary: str, *, owner: str) -> None:
+        if name in names or name in flags:
+            raise DuplicateName(f"view {name!r} of {owner}: `figeval show` has this flag already; rename it")
+        flags[name] = click.Option([f"--{name}", "view"], flag_value=view, help=f"For a run: {summary}")
+
+    fill(plugin_manager(), "register_run_views", add)
+    return list(flags.values())
+
+
+@click.command(cls=ShowCommand)
 @click.argument("run_or_task", metavar="RUN_OR_NAME")
+@click.option("--task", help="For a run: this task only.")
 @click.option(
-    "--by", metavar="KEY", help="For a run, print scores per idiom, proverb, corpus … from stored predictions."
+    "--by", metavar="KEY", help="For a run: scores per idiom, proverb, corpus …, from the stored predictions."
 )
 @include_path
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def show(run_or_task: str, by: str | None, include_path: tuple[Path, ...], as_json: bool) -> None:
+def show(
+    run_or_task: str,
+    task: str | None,
+    by: str | None,
+    include_path: tuple[Path, ...],
+    as_json: bool,
+    view: Callable[[Run], Result] | str | None = None,
+) -> None:
     """Show the table of a run or training, or describe a task, a suite, a preset or another named thing.
 
     A run may be unfinished. A training may be a folder of several seeds, or of a grid.
@@ -56,13 +90,15 @@ def show(run_or_task: str, by: str | None, include_path: tuple[Path, ...], as_js
     from figeval.records.run_folder import find_record
 
     path = Path(run_or_task)
-    training = record_in(path) if by is None else None
+    of_runs = {"--by": by, "--task": task, "this view": view}
+    flags = [flag for flag, value in of_runs.items() if value is not None]
+    training = record_in(path) if not flags else None
     if training is not None:
         show_training_record(training, as_json)
     elif find_record(path).is_file():
-        show_run(path, by, as_json)
-    elif by is not None:
-        raise click.BadParameter(f"no run was found in {run_or_task!r}, and only a run has scores for --by")
+        show_run(path, task, by, view, as_json)
+    elif flags:
+        raise click.BadParameter(f"no run was found in {run_or_task!r}, and {flags[0]} is for a run")
     else:
         show_named(run_or_task, include_path, as_json)
 
@@ -70,11 +106,20 @@ def show(run_or_task: str, by: str | None, include_path: tuple[Path, ...], as_js
 # ---- runs -----------------------------------------------------------------------------------------------------------
 
 
-def show_run(path: Path, by: str | None, as_json: bool) -> None:
-    """Print the table of a run, with its status and progress if it is not complete."""
+def show_run(
+    path: Path, task: str | None, by: str | None, view: Callable[[Run], Result] | str | None, as_json: bool
+) -> None:
+    """Print the table of a run, with its status and progress if it is not complete, or a view of it."""
     from figeval.api.runs import load
 
+    if by is not None and view is not None:
+        raise click.UsageError("--by is for the scores of a run; leave it out with another view")
     run = load(path) if by is None else load(path).by(by)
+    if task is not None:
+        run = select_task(run, task)
+    if view is not None:
+        print_result(resolve(view)(run), as_json=as_json)
+        return
     if as_json:
         echo_json_text(run.record.model_dump_json(indent=1))
         return
@@ -88,6 +133,20 @@ def show_run(path: Path, by: str | None, as_json: bool) -> None:
     for note in run.progress():
         say(console, f"  {note}")
     table.show_breakdowns(run.record, console, most=None if by else 20)
+
+
+def select_task(run: Run, task: str) -> Run:
+    """Return a run with one of its tasks only. Raises `RecordError` if it has no such task."""
+    from figeval.api.runs import Run
+    from figeval.errors import RecordError
+    from figeval.io.text import near
+
+    if task not in run.tasks:
+        raise RecordError(f"{run.path} has no task {task!r}{near(task, run.tasks)}; it has {', '.join(run.tasks)}")
+    tasks = [record for record in run.record.tasks if record.task == task]
+    variances = [record for record in run.record.variances if record.task == task]
+    parts = {"tasks": tasks, "variances": variances, "macro": [], "contrasts": [], "spreads": []}
+    return Run(run.record.model_copy(update=parts), run.path)
 
 
 # ---- trainings ------------------------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """Numbers that tables have beside those of runs: published ones, and others that were measured without a run.
 
 Published results, each with its paper, version and table, are in `results/reference/<benchmark>.json`. Numbers of an
-analysis of data or of people's judgements are in files `measured.json`, which `figeval analyze BENCHMARK` and `figeval
-annotate import` write; one that is written by hand needs the same few keys. `figeval export --to latex --layout NAME
---measured FILE` puts them into a table.
+analysis of data or of people's judgements are in files `measured.json`, which `figeval benchmark analyze BENCHMARK` and
+`figeval annotate import` write; one that is written by hand needs the same few keys. `figeval export --to latex
+--layout NAME --measured FILE` puts them into a table.
 """
 
 from __future__ import annotations
@@ -83,7 +83,10 @@ def published_numbers(sources: Container[str] | None = None) -> Iterator[Publish
 
 MEASURED_FILE = "measured.json"
 JUDGED_SUFFIX = "_judged"  # ends the part of a task's judged texts: storal_st2mo_en_judged
-CURE = "make it with `figeval analyze BENCHMARK` or `figeval annotate import --to`, or write one (docs/exports.md)"
+CURE = (
+    "make it with `figeval benchmark analyze BENCHMARK` or `figeval annotate import --to`, "
+    "or write one (docs/exports.md)"
+)
 Rule: TypeAlias = Literal["mean", "majority"]  # how several people's labels of a text become its value
 MEAN: Rule = "mean"
 MAJORITY: Rule = "majority"

@@ -109,19 +109,25 @@ def _check_targets(arguments: Mapping[str, Any]) -> None:
 
 
 def _check_commands(manager: PluginManager) -> None:
-    root = CommandGroup("figeval")
-    for group, command in cli.commands.items():
-        if isinstance(command, CommandGroup):
-            root.add_command(CommandGroup(group))
-    empty = dict(root.commands)
+    root = _empty_groups("figeval", cli)
+    groups = [group for _, group in _commands(root, "figeval")]
     manager.each("register_commands", lambda _: {"cli": root})
     for target, summary in root.lazy.values():
         assert summary, f"the command {target!r} has no summary for `figeval --help`"
         command = asserting(partial(load_target, target), target)
         assert isinstance(command, click.Command), f"{target!r} is {a_type(command)}; register a click command"
     for path, command in _commands(root, "figeval"):
-        if command not in empty.values():
+        if command not in groups:
             _check_help(path, command)
+
+
+def _empty_groups(name: str, group: CommandGroup) -> CommandGroup:
+    """Return the groups to which plugins can add commands, without any commands."""
+    root = CommandGroup(name)
+    for inner_name, command in group.commands.items():
+        if isinstance(command, CommandGroup):
+            root.add_command(_empty_groups(inner_name, command))
+    return root
 
 
 def _commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:

@@ -6,7 +6,7 @@
 | `replies` | parsing of the labels that a reply lists |
 | `requests` | the request of both to models trained for it: `label_texts` |
 | `metrics` | F1 of the positive class, area under the ROC curve, and metrics of sets of labels |
-| `command` | `figeval labels`: precision, recall and F1 of every label of stored runs |
+| `labels` | `figeval show RUN --labels`: precision, recall and F1 of every label of stored runs |
 
 The models that answer `label_texts` are in other families: the head (`heads.classifier`, which `encoders.classifier`
 reads), TF-IDF with logistic regression (`lexical.tfidf_logreg`), and the baselines.
@@ -19,9 +19,7 @@ from typing import TYPE_CHECKING
 from figeval.hooks import hookimpl
 
 if TYPE_CHECKING:
-    import click
-
-    from figeval.hooks import TaskTypeRegistrar
+    from figeval.hooks import RunViewRegistrar, TaskTypeRegistrar
 
 
 @hookimpl
@@ -32,8 +30,6 @@ def register_task_types(register: TaskTypeRegistrar) -> None:
 
 
 @hookimpl
-def register_commands(cli: click.Group) -> None:
-    """Register `figeval labels`."""
-    from .labels import labels
-
-    cli.add_command(labels)
+def register_run_views(register: RunViewRegistrar) -> None:
+    """Register `figeval show RUN --labels`."""
+    register("labels", f"{__name__}.labels:LabelScores", "precision, recall and F1 of every label (classification).")

@@ -1,4 +1,4 @@
-"""`figeval labels`: precision, recall and F1 of every label, computed from stored runs.
+"""`figeval show RUN --labels`: precision, recall and F1 of every label, computed from stored runs.
 
 The rows of a run hold the counts behind macro-F1: per label the true positives, the predictions and the gold labels. So
 no model is needed, and the table agrees with the run's macro-F1 to the last digit.
@@ -7,14 +7,15 @@ no model is needed, and the table agrees with the run's macro-F1 to the last dig
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-import click
+from figeval import Column, RecordError, Result, Table
 
 if TYPE_CHECKING:
+    from figeval import Run
     from figeval.records.schema import TaskRecord
-    from figeval.types import Score
+    from figeval.types import JSON, Score
 
 FEATURES = "macro_f1"
 TRUE, PREDICTED, GOLD = range(3)
@@ -25,57 +26,47 @@ MEASURES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {  # of
 }
 
 
-@click.command(short_help="Print precision, recall and F1 of every label.")
-@click.argument("run", type=click.Path(path_type=Path))
-@click.option("--task", metavar="NAME", help="Only this task.  [default: every classification task of the run]")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def labels(run: Path, task: str | None, as_json: bool) -> None:
-    """Print how often each label was right, how often it was predicted, and its precision, recall and F1, with 95 %
-    intervals that take clusters into account.
+class LabelScores(Result):
+    """How often each label was right and predicted, and its precision, recall and F1, per task of a run."""
 
-    \b
-    figeval labels results/runs/minilm
-    figeval labels results/runs/minilm --task isarcasm_b_en --json
-    """
-    from rich.console import Console
+    def __init__(self, run: Run) -> None:
+        """Compute the scores. Raises `RecordError` if no task of the run has labels."""
+        tasks = [task for task in run.record.tasks if FEATURES in {score.metric for score in task.scores}]
+        if not tasks:
+            metric = f"the metric {FEATURES}, whose counts the table needs"
+            raise RecordError(f"{run.path} has no task with {metric}; add it to --metrics")
+        seed = int(run.record.config["seed"])
+        self.model = run.record.model.name
+        self.lines_by_task = {task.task: list(_of_task(task, run.rows(task.task), seed)) for task in tasks}
 
-    from figeval.cli.shared import echo_json
-    from figeval.records.run_folder import RunFolder, find_record, read_run
-    from figeval.reporting.grid import say
+    @property
+    def tables(self) -> Sequence[Table[JSON]]:
+        """A table per task with a row per label."""
+        columns = list(_columns())
+        return [Table(columns, lines, f"{task}, {self.model}") for task, lines in self.lines_by_task.items()]
 
-    record, _ = read_run(run)
-    records = {
-        task_record.task: task_record
-        for task_record in record.tasks
-        if FEATURES in {score.metric for score in task_record.scores}
-    }
-    selected = _select_tasks(run, task, records)
-    folder = RunFolder(find_record(run).parent)
-    lines_by_task = {
-        task_record.task: list(_of_task(task_record, folder.rows(task_record.task), int(record.config["seed"])))
-        for task_record in selected
-    }
-    if as_json:
-        echo_json(lines_by_task)
-        return
-    console = Console()
-    for name, lines in lines_by_task.items():
-        _grid(f"{name}, {record.model.name}", lines).print(console)
-    say(console, "A dash: no text has the label, or it was never predicted, so the number is undefined.")
+    def notes(self) -> Sequence[str]:
+        """Return what a dash means."""
+        return ["A dash: no text has the label, or it was never predicted, so the number is undefined."]
+
+    def to_dict(self) -> JSON:
+        """Return the lines of each table, by task."""
+        return self.lines_by_task
 
 
-def _select_tasks(run: Path, task: str | None, records: dict[str, TaskRecord]) -> list[TaskRecord]:
-    """Return the tasks to print. Raises `RecordError` if there are none."""
-    from figeval.errors import RecordError
-    from figeval.io.text import near
+def _columns() -> Iterator[Column[JSON]]:
+    from figeval.reporting.grid import format_interval, format_number
 
-    if task is not None and task not in records:
-        has = ", ".join(records) or "none with labels"
-        raise RecordError(f"{run} has no scores of labels for {task!r}{near(task, records)}; it has {has}")
-    if not records:
-        table = f"the metric {FEATURES}, whose counts the table needs"
-        raise RecordError(f"{run} has no task with {table}; add it to --metrics")
-    return [records[task]] if task is not None else list(records.values())
+    def format_range(score: JSON) -> str:
+        return format_interval(score["low"], score["high"])
+
+    yield Column("label", head="label")
+    yield Column("gold", "float64", head="gold", text="{:g}".format)
+    yield Column("predicted", "float64", head="predicted", text="{:.6g}".format)
+    for measure in MEASURES:
+        score = itemgetter(measure)
+        yield Column(measure, "float64", lambda line, score=score: score(line)["value"], measure, format_number)  # type: ignore[misc]
+        yield Column("", "float64", score, "95 % interval", format_range)
 
 
 def _of_task(task: TaskRecord, rows: Any, seed: int) -> Iterator[dict[str, Any]]:
@@ -113,16 +104,3 @@ def _score(measure: str, counts: Sequence[tuple[str | None, tuple[float, ...]]],
     for cluster, label_counts in counts:
         aggregator.add(cluster, label_counts)
     return aggregator.score(seed)
-
-
-def _grid(title: str, lines: Sequence[dict[str, Any]]) -> Any:
-    from figeval.reporting.grid import Grid, format_interval, format_number
-
-    head = ("label", "gold", "predicted", *(column for name in MEASURES for column in (name, "95 % interval")))
-    cells = []
-    for line in lines:
-        scores = [line[name] for name in MEASURES]
-        pairs = ((format_number(score["value"]), format_interval(score["low"], score["high"])) for score in scores)
-        counts = (f"{line['gold']:g}", f"{line['predicted']:.6g}")
-        cells.append((line["label"], *counts, *(cell for pair in pairs for cell in pair)))
-    return Grid(head, cells, title=title, right=set(head[1:]))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import click
-
-from figeval.hooks import BackendRegistrar, hookimpl
+from figeval.hooks import BackendRegistrar, CommandLine, hookimpl
 
 
 @hookimpl
@@ -14,8 +12,7 @@ def register_backends(register: BackendRegistrar) -> None:
 
 
 @hookimpl
-def register_commands(cli: click.Group) -> None:
+def register_commands(cli: CommandLine) -> None:
     """Register `figeval lm-eval`."""
-    from .commands import lm_eval
-
-    cli.add_command(lm_eval)
+    target = f"{__name__}.commands:lm_eval"
+    cli.add_lazy_command("lm-eval", target, "Run figeval's tasks in lm-eval.", heading="Evaluate")

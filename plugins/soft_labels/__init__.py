@@ -5,7 +5,7 @@
 | `votes` | reading of votes from the columns of an example |
 | `soft_metrics` | distances of predicted probabilities from votes, errors per annotator, disagreement of annotators |
 | `distances` | distances between two distributions |
-| `annotators` | `figeval annotators`: the error of stored answers for every annotator |
+| `annotators` | `figeval show RUN --annotators`: the error of stored answers for every annotator |
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from figeval.hooks import hookimpl
 
 if TYPE_CHECKING:
-    from figeval.hooks import CommandLine, MetricRegistrar
+    from figeval.hooks import MetricRegistrar, RunViewRegistrar
 
 TASK_TYPES = ("classification", "pairs", "rating")
 SINGLE_LABEL = ("classification", "pairs")
@@ -44,7 +44,7 @@ def register_metrics(register: MetricRegistrar) -> None:
 
 
 @hookimpl
-def register_commands(cli: CommandLine) -> None:
-    """Register `figeval annotators`."""
-    summary = "Print the error of the answers for every annotator."
-    cli.add_lazy_command("annotators", f"{__name__}.annotators:annotators", summary)
+def register_run_views(register: RunViewRegistrar) -> None:
+    """Register `figeval show RUN --annotators`."""
+    summary = "the error of the answers for every annotator (soft labels)."
+    register("annotators", f"{__name__}.annotators:AnnotatorErrors", summary)

@@ -1,4 +1,4 @@
-"""`figeval annotators`: how often each annotator gave another label than the answer, computed from stored runs.
+"""`figeval show RUN --annotators`: how often each annotator gave another label than the answer, from stored runs.
 
 Rows of a run keep the column `annotators`, so that neither the model nor the data is needed.
 """
@@ -6,55 +6,62 @@ Rows of a run keep the column `annotators`, so that neither the model nor the da
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-import click
+from figeval import Column, RecordError, Result, Table
+from figeval.io.text import one_line
 
 if TYPE_CHECKING:
+    from figeval import Run
     from figeval.records.predictions import PredictionRow
     from figeval.records.schema import TaskRecord
-    from figeval.types import Prediction, Score
+    from figeval.types import JSON, Prediction, Score
 
 
-@click.command(short_help="Print the error of the answers for every annotator.")
-@click.argument("run", type=click.Path(path_type=Path))
-@click.option("--task", metavar="NAME", help="Only this task.  [default: every task of the run with annotators]")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def annotators(run: Path, task: str | None, as_json: bool) -> None:
-    """Print, for every annotator, the share of answers that differ from the annotator's own labels, with a 95 %
-    interval that takes clusters into account. On scales it is the mean distance, as a share of the scale's width.
+class AnnotatorErrors(Result):
+    """The share of answers that differ from the labels of each annotator, per task of a run.
 
-    \b
-    figeval annotators results/runs/minilm
-    figeval annotators results/runs/minilm --task perceived_irony --json
+    On scales it is the mean distance, as a share of the scale's width.
     """
-    from rich.console import Console
 
-    from figeval.cli.shared import echo_json
-    from figeval.errors import RecordError
-    from figeval.io.text import near
-    from figeval.records.run_folder import RunFolder, find_record, read_run
+    def __init__(self, run: Run) -> None:
+        """Compute the errors.
 
-    record, _ = read_run(run)
-    folder = RunFolder(find_record(run).parent)
-    names = [task_record.task for task_record in record.tasks]
-    if task is not None and task not in names:
-        raise RecordError(f"{run} has no task {task!r}{near(task, names)}; it has {', '.join(names)}")
-    lines_by_task = {
-        task_record.task: _lines(scores)
-        for task_record in record.tasks
-        if task in (None, task_record.task)
-        and (scores := _scores(task_record, folder.rows(task_record.task), int(record.config.get("seed", 0))))
-    }
-    if not lines_by_task:
-        raise RecordError(f"{run} has no answers beside labels of annotators; the column `annotators` of meta has them")
-    if as_json:
-        echo_json(lines_by_task)
-        return
-    for name, lines in lines_by_task.items():
-        _grid(f"{name}, {record.model.name}", lines).print(Console())
+        Raises:
+            RecordError: no task of the run has labels of annotators.
+            DataError: the column of a row cannot be read.
+        """
+        seed = int(run.record.config.get("seed", 0))
+        self.model = run.record.model.name
+        self.lines_by_task = {
+            task.task: _lines(scores)
+            for task in run.record.tasks
+            if (scores := _scores(task, run.rows(task.task), seed))
+        }
+        if not self.lines_by_task:
+            cure = "the column `annotators` of meta has them"
+            raise RecordError(f"{run.path} has no answers beside labels of annotators; {cure}")
+
+    @property
+    def tables(self) -> Sequence[Table[JSON]]:
+        """A table per task with a row per annotator."""
+        columns = list(_columns())
+        return [Table(columns, lines, f"{task}, {self.model}") for task, lines in self.lines_by_task.items()]
+
+    def to_dict(self) -> JSON:
+        """Return the lines of each table, by task."""
+        return self.lines_by_task
+
+
+def _columns() -> Iterator[Column[JSON]]:
+    from figeval.reporting.grid import format_interval, format_number
+
+    yield Column("annotator", head="annotator", text=lambda name: one_line(name, 40))
+    yield Column("n", "Int64", head="n")
+    yield Column("error", "float64", head="error", text=format_number)
+    yield Column("", "float64", itemgetter("low", "high"), "95 % interval", lambda ends: format_interval(*ends))
 
 
 def _scores(task: TaskRecord, rows: Iterable[PredictionRow], seed: int) -> dict[str, Score]:
@@ -99,20 +106,3 @@ def _lines(scores: dict[str, Score]) -> list[dict[str, Any]]:
         {"annotator": name, "n": score.n, "error": score.value, "low": score.low, "high": score.high}
         for name, score in scores.items()
     ]
-
-
-def _grid(title: str, lines: Sequence[dict[str, Any]]) -> Any:
-    from figeval.io.text import one_line
-    from figeval.reporting.grid import Grid, format_interval, format_number
-
-    head = ("annotator", "n", "error", "95 % interval")
-    cells = [
-        (
-            one_line(line["annotator"], 40),
-            str(line["n"]),
-            format_number(line["error"]),
-            format_interval(line["low"], line["high"]),
-        )
-        for line in lines
-    ]
-    return Grid(head, cells, title=title, right=set(head[1:]))

@@ -42,7 +42,7 @@ def _per_label(function: OfExample, *, absent: str = NO_VOTES, bounds: tuple[flo
     def build(labels: Labels) -> Statistic:
         def check(example: Example) -> None:
             votes_of(example, labels)
-            labels_by_annotator(example, labels)  # which `figeval annotators` reads from the stored answers
+            labels_by_annotator(example, labels)  # which `figeval show RUN --annotators` reads from the stored answers
 
         statistic = mean_of(partial(function, labels), absent=absent, bounds=bounds)
         return replace(statistic, check=check)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-import click
-
 from figeval.hooks import (
+    CommandLine,
     LayoutRegistrar,
     LearnerRegistrar,
     MetricRegistrar,
@@ -64,14 +63,11 @@ def register_layouts(register: LayoutRegistrar) -> None:
 
 
 @hookimpl
-def register_commands(cli: click.Group) -> None:
-    """Register `figeval build epic-mcq`, `figeval analyze epic` and `figeval diagnose`."""
-    from .analysis.analyze_epic import epic
-    from .build import epic_mcq
-    from .diagnosis.diagnose import diagnose
-
-    for name, command in (("build", epic_mcq), ("analyze", epic)):
-        group = cli.commands[name]
-        assert isinstance(group, click.Group)
-        group.add_command(command)
-    cli.add_command(diagnose)
+def register_commands(cli: CommandLine) -> None:
+    """Register `figeval benchmark build epic-mcq`, `analyze epic` and `diagnose`."""
+    summary = "Choose the distractors of epic_mcq and epic_mcq_random again."
+    cli.add_lazy_command("benchmark build epic-mcq", f"{__name__}.build:epic_mcq", summary)
+    summary = "Recompute the paper's data analysis."
+    cli.add_lazy_command("benchmark analyze epic", f"{__name__}.analysis.analyze_epic:epic", summary)
+    summary = "Diagnose stored runs of ePiC, proverb by proverb."
+    cli.add_lazy_command("benchmark diagnose", f"{__name__}.diagnosis.diagnose:diagnose", summary)

@@ -1,4 +1,4 @@
-"""The command `figeval build epic-mcq`, which chooses the distractors of epic_mcq and epic_mcq_random.
+"""The command `figeval benchmark build epic-mcq`, which chooses the distractors of epic_mcq and epic_mcq_random.
 
 The items are frozen as ids. MCQ.md in this folder explains the procedure and describes the frozen items.
 """

@@ -146,7 +146,7 @@ def item_rows(name: str, corpus: Corpus) -> Iterator[Row]:
     """Yield the rows of a frozen file of multiple-choice items, which holds `{"id", "options", "gold"}` per line."""
     file = files(__package__) / name
     if not file.is_file():
-        raise DataError(f"{file} is missing; create it with `figeval build epic-mcq`")
+        raise DataError(f"{file} is missing; create it with `figeval benchmark build epic-mcq`")
     for number, item in enumerate(read_rows(file), 1):
         yield item_row(item, corpus, f"{name}, item {number}")
 

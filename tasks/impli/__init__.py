@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-import click
-
-from figeval.hooks import LayoutRegistrar, PresetRegistrar, SourceRegistrar, TaskRegistrar, hookimpl
+from figeval.hooks import CommandLine, LayoutRegistrar, PresetRegistrar, SourceRegistrar, TaskRegistrar, hookimpl
 
 
 @hookimpl
@@ -35,13 +33,11 @@ def register_layouts(register: LayoutRegistrar) -> None:
 
 
 @hookimpl
-def register_commands(cli: click.Group) -> None:
-    """Register `figeval analyze impli`, `figeval build impli-pairs` and `figeval curve impli`."""
-    from .analysis.analyze_impli import impli
-    from .building.build_impli_pairs import impli_pairs
-    from .curve.curve_impli import impli as curve
-
-    for name, command in (("analyze", impli), ("build", impli_pairs), ("curve", curve)):
-        group = cli.commands[name]
-        assert isinstance(group, click.Group)
-        group.add_command(command)
+def register_commands(cli: CommandLine) -> None:
+    """Register `figeval benchmark build impli-pairs`, `analyze impli` and `curve impli`."""
+    summary = "Build inference pairs from your own sentences and definitions."
+    cli.add_lazy_command("benchmark build impli-pairs", f"{__name__}.building.build_impli_pairs:impli_pairs", summary)
+    summary = "Analyze a run of IMPLI: flexibility of idioms, word overlap, idioms that are never right."
+    cli.add_lazy_command("benchmark analyze impli", f"{__name__}.analysis.analyze_impli:impli", summary)
+    summary = "Draw learning curves over folds of idioms."
+    cli.add_lazy_command("benchmark curve impli", f"{__name__}.curve.curve_impli:impli", summary)

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-import click
-
-from figeval.hooks import LayoutRegistrar, MetricRegistrar, PresetRegistrar, SourceRegistrar, TaskRegistrar, hookimpl
+from figeval.hooks import (
+    CommandLine,
+    LayoutRegistrar,
+    MetricRegistrar,
+    PresetRegistrar,
+    SourceRegistrar,
+    TaskRegistrar,
+    hookimpl,
+)
 
 
 @hookimpl
@@ -59,14 +65,15 @@ def register_layouts(register: LayoutRegistrar) -> None:
 
 
 @hookimpl
-def register_commands(cli: click.Group) -> None:
-    """Register `figeval build storal`, `build storal-items`, `analyze storal` and `analyze preference`."""
-    from .analysis import analyze_storal
-    from .building.build_storal import storal, storal_items
-    from .preference.analyze_preference import preference
-
-    commands = {"build": (storal, storal_items), "analyze": (analyze_storal.storal, preference)}
-    for name, command in ((name, command) for name, group in commands.items() for command in group):
-        group = cli.commands[name]
-        assert isinstance(group, click.Group)
-        group.add_command(command)
+def register_commands(cli: CommandLine) -> None:
+    """Register `figeval benchmark build storal`, `build storal-items`, `analyze storal` and `analyze preference`."""
+    building = f"{__name__}.building.build_storal"
+    summary = "Build STORAL's tasks from your own stories and morals."
+    cli.add_lazy_command("benchmark build storal", f"{building}:storal", summary)
+    summary = "Rebuild the items of the built-in English tasks."
+    cli.add_lazy_command("benchmark build storal-items", f"{building}:storal_items", summary)
+    summary = "Recompute the statistics of STORAL."
+    cli.add_lazy_command("benchmark analyze storal", f"{__name__}.analysis.analyze_storal:storal", summary)
+    summary = "Test whether models prefer a moral to its rewritten versions."
+    target = f"{__name__}.preference.analyze_preference:preference"
+    cli.add_lazy_command("benchmark analyze preference", target, summary)

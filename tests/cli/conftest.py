@@ -44,7 +44,7 @@ def exit_code(*arguments: str | Path) -> int:
 
 def listed_commands(text: str) -> list[str]:
     """Return the commands that a `--help` lists."""
-    return re.findall(r"^  ([\w-]+)  ", text.partition("Commands:\n")[2], flags=re.MULTILINE)
+    return re.findall(r"^  (\w[\w-]*)  ", text.partition("Options:\n")[2], flags=re.MULTILINE)
 
 
 @pytest.fixture

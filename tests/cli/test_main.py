@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, listed_commands
 from tests.finished_runs import finished
 from tests.processes import figeval
 
@@ -60,6 +60,12 @@ def test_without_a_command_the_help_goes_to_stderr_as_it_is(cli: Cli) -> None:
         ),
         (("ls", "tasks", "x", "y"), "unexpected extra argument"),
         (("preview",), "TASK"),
+        (("build", "storal", "--pairs", "x"), "`figeval benchmark build`"),
+        (("diagnose",), "`figeval benchmark diagnose`"),
+        (("labels", "run", "--json"), "`figeval show RUN --labels`"),
+        (("benchmark", "buidl"), "did you mean 'build'"),
+        (("show", "run", "--lables"), "--labels"),
+        (("show", "mini_pairs", "--annotators"), "no run was found"),
         (("run", "--tasks", "mini", "--ray"), "Option '--ray' requires an argument (see `figeval run --help`)"),
         (("run", "--tasks", "", "--model", "tfidf"), "no name is given; see `figeval ls tasks`"),
         (("run", "--tasks", " , ", "--model", "tfidf"), "no name is given; see `figeval ls tasks`"),
@@ -105,9 +111,9 @@ def help_pages(cli: Cli, *path: str) -> Iterator[tuple[str, str]]:
     """Yield the words of a command and its help, and those of all commands below it."""
     page = cli(*path, "--help").out
     yield " ".join(path), page
-    for line in page.partition("\nCommands:\n")[2].splitlines():
-        if name := re.match(r"  (\w+)  ", line):
-            yield from help_pages(cli, *path, name[1])
+    for name in listed_commands(page):
+        if name != "lm-eval":  # its flags are lm-eval's own
+            yield from help_pages(cli, *path, name)
 
 
 def to_nobody(*arguments: str | Path) -> tuple[int, str]:
@@ -137,9 +143,9 @@ from figeval import hookimpl
 
 @hookimpl
 def register_commands(cli):
-    for name in ("run", "build", f"{__name__}_only", "shared"):
+    for name in ("run", "benchmark", f"{__name__}_only", "shared"):
         cli.add_command(click.Command(name, help=__name__, callback=lambda: print(__name__)))
-    cli.commands["build"].add_command(click.Command("keywords", help=__name__))
+    cli.add_command(click.Command("keywords", help=__name__), "benchmark build keywords")
     more = cli.group("more")(lambda: None) if __name__ == "first" else cli.commands["more"]
     more.add_command(click.Command("inner", help=__name__))
 """
@@ -166,7 +172,7 @@ def register_backends(register):
 @hookimpl
 def register_commands(cli):
     leaving = click.Command("leaving", callback=leave)
-    for group in (cli, cli.group("parting")(lambda: None), cli.commands["build"]):
+    for group in (cli, cli.group("parting")(lambda: None), cli.commands["benchmark"].commands["build"]):
         group.add_command(leaving)
     cli.add_command(click.Command("broken", callback=lambda: 1 / 0))
     cli.add_command(click.Command("refused", callback=refuse))
@@ -183,13 +189,13 @@ def test_a_plugins_command_takes_no_name_that_another_has(tmp_path: Path) -> Non
     taken = "is already registered by {}; rename it".format
     assert problems["first"] == [
         f"command 'run' of first {taken('figeval')}",
-        f"command 'build' of first {taken('figeval')}",
+        f"command 'benchmark' of first {taken('figeval')}",
     ]
     assert problems["second"] == [
         f"command 'run' of second {taken('figeval')}",
-        f"command 'build' of second {taken('figeval')}",
+        f"command 'benchmark' of second {taken('figeval')}",
         f"command 'shared' of second {taken('first')}",
-        f"command 'build keywords' of second {taken('first')}",
+        f"command 'benchmark build keywords' of second {taken('first')}",
         f"command 'more inner' of second {taken('first')}",
     ]
     warnings = done.stderr.splitlines()
@@ -197,7 +203,7 @@ def test_a_plugins_command_takes_no_name_that_another_has(tmp_path: Path) -> Non
     assert len(warnings) == 7
     page = figeval("--help", cwd=tmp_path, **plugins).stdout
     assert re.search(r"^  run +Run tasks with a model", page, re.MULTILINE)
-    assert re.search(r"^  build +Build the derived data", page, re.MULTILINE)
+    assert re.search(r"^  benchmark +Build, analyze", page, re.MULTILINE)
     assert re.search(r"^  first_only +first$", page, re.MULTILINE)
     assert re.search(r"^  second_only +second$", page, re.MULTILINE)
     assert figeval("shared", cwd=tmp_path, **plugins).stdout == "first\n"
@@ -207,7 +213,7 @@ def test_a_plugins_command_takes_no_name_that_another_has(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("left_with", "code", "err"), [(9, 9, ""), (0, 0, ""), (None, 0, ""), ("nothing to do", 1, "nothing to do\n")]
 )
-@pytest.mark.parametrize("words", [["leaving"], ["parting", "leaving"], ["build", "leaving"]])
+@pytest.mark.parametrize("words", [["leaving"], ["parting", "leaving"], ["benchmark", "build", "leaving"]])
 def test_the_exit_status_of_a_plugins_command(
     left_with: object, code: int, err: str, words: list[str], tmp_path: Path
 ) -> None:

@@ -101,7 +101,7 @@ def test_what_is_neither(cli: Cli) -> None:
     assert "unknown run or task 'mini_pair'; did you mean 'mini_pairs'" in cli("show", "mini_pair").complaint
     Path("empty").mkdir()
     assert "empty/run.json: cannot be read" in cli("show", "empty").complaint
-    assert "only a run has scores for --by" in cli("show", "mini_pairs", "--by", "idiom").complaint
+    assert "--by is for a run" in cli("show", "mini_pairs", "--by", "idiom").complaint
 
 
 def test_what_stands_in_a_task_s_place_is_told(cli: Cli) -> None:

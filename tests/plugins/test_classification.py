@@ -165,17 +165,17 @@ def test_chance_and_majority_are_exact(tmp_path: Path) -> None:
 def test_figeval_labels_agrees_with_macro_f1(tmp_path: Path, cli: Cli) -> None:
     folder_of(tmp_path, QUIPS)
     scores = {score.metric: score.value for score in run(tmp_path, "random").scores}
-    lines = json.loads(cli("labels", tmp_path / "run-random", "--json").out)["quips"]
+    lines = json.loads(cli("show", tmp_path / "run-random", "--labels", "--json").out)["quips"]
     assert [(line["label"], line["gold"]) for line in lines] == [("sarcastic", 2), ("earnest", 2)]
     assert np.mean([line["f1"]["value"] for line in lines]) == pytest.approx(scores["macro_f1"])
-    assert "precision" in cli("labels", tmp_path / "run-random").out
+    assert "precision" in cli("show", tmp_path / "run-random", "--labels").out
 
 
 def test_figeval_labels_says_what_is_missing(tmp_path: Path, cli: Cli) -> None:
     folder_of(tmp_path, QUIPS, TASK.replace("[acc, f1, macro_f1, roc_auc]", "[acc]"))
     run(tmp_path, "chance")
-    assert "has no task with the metric macro_f1" in cli("labels", tmp_path / "run-chance").complaint
-    assert cli("labels", tmp_path / "run-chance", "--task", "quip").complaint
+    assert "has no task with the metric macro_f1" in cli("show", tmp_path / "run-chance", "--labels").complaint
+    assert cli("show", tmp_path / "run-chance", "--labels", "--task", "quip").complaint
 
 
 # ---- models ----------------------------------------------------------------------------------------------------------

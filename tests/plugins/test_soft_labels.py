@@ -180,7 +180,7 @@ def test_the_error_of_every_annotator(
     task = soft_task(kind, [columns(annotators=labels) for labels in annotators])
     numbered = [{"id": str(n), **row} for n, row in enumerate(rows)]
     figeval.score(task, numbered, name="s", output_path=tmp_path / "run", baselines=False)
-    (lines,) = json.loads(cli("annotators", tmp_path / "run", "--json").out).values()
+    (lines,) = json.loads(cli("show", tmp_path / "run", "--annotators", "--json").out).values()
     assert {line["annotator"]: (line["n"], line["error"]) for line in lines} == {
         name: (n, pytest.approx(error)) for name, (n, error) in errors.items()
     }
@@ -189,13 +189,13 @@ def test_the_error_of_every_annotator(
 def test_names_of_annotators_are_cleaned_and_runs_without_any_say_so(tmp_path: Path, cli: Cli) -> None:
     task = soft_task("pairs", [columns(annotators={"\u202e\x1b[31m" + "a" * 99: "yes"})])
     figeval.score(task, [{"id": "0", "prediction": "yes"}], name="s", output_path=tmp_path / "run", baselines=False)
-    printed = cli("annotators", tmp_path / "run").out
+    printed = cli("show", tmp_path / "run", "--annotators").out
     assert "\x1b" not in printed
     assert "\u202e" not in printed
-    assert cli("annotators", tmp_path / "run", "--task", "sofd").complaint.endswith("it has soft")
+    assert cli("show", tmp_path / "run", "--annotators", "--task", "sofd").complaint.endswith("it has soft")
     plain = soft_task("pairs", [{}])
     figeval.score(plain, [{"id": "0", "prediction": "yes"}], name="s", output_path=tmp_path / "plain", baselines=False)
-    assert "no answers beside labels of annotators" in cli("annotators", tmp_path / "plain").complaint
+    assert "no answers beside labels of annotators" in cli("show", tmp_path / "plain", "--annotators").complaint
 
 
 # ---- votes that cannot be read ---------------------------------------------------------------------------------------

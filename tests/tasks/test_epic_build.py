@@ -169,7 +169,17 @@ def test_the_command_writes_items_and_records(real_data, tmp_path, cli):
     groups = json.loads((EPIC_FOLDER / "near_duplicates.json").read_text("utf-8"))["groups"]
     before, seed = frozen("mcq_random"), str(frozen("mcq")[1]["seed"])
     outcome = cli(
-        "build", "epic-mcq", "--scorers", "tfidf, glove", "--seed", seed, "--steps", "2", "--output", tmp_path / "new"
+        "benchmark",
+        "build",
+        "epic-mcq",
+        "--scorers",
+        "tfidf, glove",
+        "--seed",
+        seed,
+        "--steps",
+        "2",
+        "--output",
+        tmp_path / "new",
     )
     assert outcome.code == 0 and "mcq_random_items.jsonl  1000 items" in outcome.out
     new = built(tmp_path / "new")
@@ -192,7 +202,7 @@ def test_the_command_writes_items_and_records(real_data, tmp_path, cli):
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_items_and_another_one_others(real_data, tmp_path, cli):
     for number, seed in enumerate("778"):
-        command = ("build", "epic-mcq", "--scorers", "tfidf", "--seed", seed, "--steps", "2")
+        command = ("benchmark", "build", "epic-mcq", "--scorers", "tfidf", "--seed", seed, "--steps", "2")
         assert cli(*command, "--output", tmp_path / str(number)).code == 0
     first, again, other = (built(tmp_path / str(number))["mcq"][0] for number in range(3))
     assert first == again != other
@@ -202,7 +212,7 @@ def test_the_same_seed_gives_the_same_items_and_another_one_others(real_data, tm
 def test_the_search_brings_a_scorer_to_chance_at_either_end_and_keeps_the_balance(real_data, tmp_path, cli):
     distances = []
     for steps in (1, 100):
-        command = ("build", "epic-mcq", "--scorers", "tfidf", "--steps", steps)
+        command = ("benchmark", "build", "epic-mcq", "--scorers", "tfidf", "--steps", steps)
         assert cli(*command, "--output", tmp_path / str(steps)).code == 0
         lines, record = built(tmp_path / str(steps))["mcq"]
         check_blocks(lines)
@@ -219,7 +229,10 @@ def test_what_the_user_can_mend(real_data, tmp_path, cli):
         (" , ", "new", "--scorers is empty"),
         ("tfidf", "file", "choose another place with --output"),
     ):
-        assert words in cli("build", "epic-mcq", "--scorers", scorers, "--output", tmp_path / output).complaint
+        assert (
+            words
+            in cli("benchmark", "build", "epic-mcq", "--scorers", scorers, "--output", tmp_path / output).complaint
+        )
 
 
 USED_UP = ("items of other clusters", "right least often", "right most often")  # no items of this split are without it

@@ -1,4 +1,4 @@
-"""`figeval diagnose` on real runs of trivial models."""
+"""`figeval benchmark diagnose` on real runs of trivial models."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def runs(real_data: str, tmp_path: Path) -> tuple[Path, Path]:
 @pytest.mark.slow
 def test_the_command_on_real_runs(runs: tuple[Path, Path], tmp_path: Path, cli: Cli) -> None:
     out = tmp_path / "out"
-    outcome = cli("diagnose", *runs, "--output", out)
+    outcome = cli("benchmark", "diagnose", *runs, "--output", out)
     printed = outcome.out
     assert outcome.code == 0
     assert "Our interpretation of Figure 5" in printed
@@ -62,7 +62,7 @@ def test_a_run_of_version_2_is_diagnosed_with_its_own_options(real_data: str, tm
     record["tasks"][0]["task"] = "epic_mcq"
     (run / "run.json").write_text(json.dumps(record))
     (run / "predictions" / "epic_mcq_v2.jsonl").rename(run / "predictions" / "epic_mcq.jsonl")
-    assert cli("diagnose", run, "--no_plots", "--output", tmp_path).code == 0
+    assert cli("benchmark", "diagnose", run, "--no_plots", "--output", tmp_path).code == 0
     options = {(row["proverb_id"], option) for row in read_rows("epic:mcq_v2") for option in row["option_ids"]}
     with (tmp_path / "epic_mcq" / "confusion.csv").open(encoding="utf-8", newline="") as stream:
         pairs = {(row["gold"], row["predicted"]) for row in csv.DictReader(stream)}
@@ -71,10 +71,10 @@ def test_a_run_of_version_2_is_diagnosed_with_its_own_options(real_data: str, tm
 
 @pytest.mark.slow
 def test_what_the_user_can_mend(runs: tuple[Path, Path], tmp_path: Path, cli: Cli) -> None:
-    unknown = cli("diagnose", runs[0], "--task", "epic_mcq_rando", "--output", tmp_path / "o")
+    unknown = cli("benchmark", "diagnose", runs[0], "--task", "epic_mcq_rando", "--output", tmp_path / "o")
     assert "did you mean 'epic_mcq_random'?" in unknown.complaint
-    assert "nowhere: cannot be read" in cli("diagnose", tmp_path / "nowhere").complaint
+    assert "nowhere: cannot be read" in cli("benchmark", "diagnose", tmp_path / "nowhere").complaint
     other = finished(tmp_path / "mini", "mini_pairs", baselines=False)
-    assert "nothing to diagnose: it has mini_pairs" in cli("diagnose", other).complaint
+    assert "nothing to diagnose: it has mini_pairs" in cli("benchmark", "diagnose", other).complaint
     (tmp_path / "file").write_text("")
-    assert "--output" in cli("diagnose", runs[0], "--output", tmp_path / "file").complaint
+    assert "--output" in cli("benchmark", "diagnose", runs[0], "--output", tmp_path / "file").complaint

@@ -195,7 +195,7 @@ PARTS = {  # of the golden file → as the command names them
 def test_the_command_writes_what_it_prints(nltk_data: Path, real_data: str, tmp_path: Path, cli: Cli) -> None:
     out, root = tmp_path / "out", Path(real_data) / "oewn" / "nltk_root"
     wordnet = ("--wordnet", root) if root.is_dir() else ()
-    outcome = cli("analyze", "epic", "--output", out, *wordnet)
+    outcome = cli("benchmark", "analyze", "epic", "--output", out, *wordnet)
     assert outcome.code == 0
     for part in ("Hate speech: left out", "Left out: coreference", *(["Left out: verbs"] if wordnet else [])):
         assert part in outcome.out
@@ -220,7 +220,7 @@ def test_the_command_writes_what_it_prints(nltk_data: Path, real_data: str, tmp_
         assert len(rows) == n and "sentiment" in rows[0]
     assert all(row["definition"] for row in table(out / "tables.csv"))
     text = figeval.export([], to="latex", layout="epic_table_2", measured=out)
-    assert text is not None and "Measured: figeval analyze epic" in text
+    assert text is not None and "Measured: figeval benchmark analyze epic" in text
     assert "ePiC & 16170 &" in text.partition("{Measured}")[2]
     text = figeval.export([], to="latex", layout="epic_table_3", measured=out)
     assert text is not None and text.count("same proverb & 0.107") == text.count("different proverbs & 0.098") == 2
@@ -229,7 +229,7 @@ def test_the_command_writes_what_it_prints(nltk_data: Path, real_data: str, tmp_
 
 @pytest.mark.slow
 def test_the_fourth_figure_needs_wordnet(nltk_data: Path, tmp_path: Path, cli: Cli) -> None:
-    assert "no WordNet: give --wordnet" in cli("analyze", "epic", "--output", tmp_path / "out").out
+    assert "no WordNet: give --wordnet" in cli("benchmark", "analyze", "epic", "--output", tmp_path / "out").out
     check_pictures(tmp_path / "out", {"sentiment", "gender", "reading_ease", "lengths"})
 
 
@@ -250,7 +250,7 @@ def check_pictures(folder: Path, names: set[str]) -> None:
 
 @pytest.mark.system
 def test_a_browser_draws_the_page(nltk_data: Path, tmp_path: Path, cli: Cli) -> None:
-    assert cli("analyze", "epic", "--output", tmp_path / "out").code == 0
+    assert cli("benchmark", "analyze", "epic", "--output", tmp_path / "out").code == 0
     page = elements_of(tmp_path / "out" / "gender.html")
     assert "<canvas" in page or "<svg" in page
 
@@ -267,7 +267,7 @@ def test_reading_ease_is_left_out_without_its_library(
 ) -> None:
     for name in ("altair", "vl_convert", "pyphen"):
         monkeypatch.setitem(sys.modules, name, None)
-    command = ("analyze", "epic", "--output", tmp_path / "out")
+    command = ("benchmark", "analyze", "epic", "--output", tmp_path / "out")
     assert "altair, vl_convert, pyphen: pip install 'figeval[analysis]', or" in cli(*command).complaint
     printed = " ".join(cli(*command, "--no_plots").out.split())
     assert "Reading ease: left out" in printed and "pip install 'figeval[analysis]'" in printed
@@ -313,7 +313,7 @@ def test_missing_nltk_data_name_package_command_and_variable(
     monkeypatch.setattr(nltk.data, "path", [str(tmp_path)])
     packages = ("punkt_tab", "vader_lexicon", "stopwords")
     cure = f"{', '.join(packages)}; run `python -m nltk.downloader {' '.join(packages)}`, or set NLTK_DATA"
-    assert cure in cli("analyze", "epic").complaint
+    assert cure in cli("benchmark", "analyze", "epic").complaint
     with pytest.raises(DataError, match=r"--wordnet .* does not contain corpora/wordnet; run"):
         hyponyms.analyse(small_corpus, tmp_path)
 
@@ -359,7 +359,7 @@ def test_a_wrong_item_is_one_line(changes: dict[str, Any], message: str) -> None
 
 def test_missing_items_say_how_to_make_them(real_data: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(epic_rows.ITEMS, "mcq", "no_such_items.jsonl")
-    with pytest.raises(DataError, match="figeval build epic-mcq"):
+    with pytest.raises(DataError, match="figeval benchmark build epic-mcq"):
         read_source("epic:mcq")
 
 

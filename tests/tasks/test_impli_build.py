@@ -1,4 +1,4 @@
-"""`figeval build impli-pairs`: golden cases, properties of the hypotheses, and the command on files of our own."""
+"""`figeval benchmark build impli-pairs`: golden cases, properties of the hypotheses, and the command on own files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def call(cli):
     """`call("--sentences", …)` → exit code, stdout, stderr."""
 
     def build(*arguments):
-        outcome = cli("build", "impli-pairs", *arguments)
+        outcome = cli("benchmark", "build", "impli-pairs", *arguments)
         return outcome.code, outcome.out, outcome.err
 
     return build
@@ -376,5 +376,7 @@ def test_texts_from_outside_are_cleaned(call, tmp_path):
 
 def test_a_missing_package_is_one_line(inputs, tmp_path):
     (tmp_path / "lemminflect.py").write_text("raise ImportError")
-    done = figeval("build", "impli-pairs", *inputs, "--output", "out", cwd=tmp_path, code=2, PYTHONPATH=str(tmp_path))
+    done = figeval(
+        "benchmark", "build", "impli-pairs", *inputs, "--output", "out", cwd=tmp_path, code=2, PYTHONPATH=str(tmp_path)
+    )
     assert "lemminflect is not installed; run pip install lemminflect" in done.stderr

@@ -1,4 +1,4 @@
-"""The commands `figeval analyze impli` and `figeval curve impli`."""
+"""The commands `figeval benchmark analyze impli` and `figeval benchmark curve impli`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.finished_runs import finished
 def test_a_run_is_analyzed(real_data: str, tmp_path: Path, cli: Cli) -> None:
     tasks = ("impli_idioms_gold_ent", "impli_idioms_gold_ant", "impli_idioms_silver_adv")
     run = finished(tmp_path / "run", *tasks, model="overlap", limit=60, baselines=False)
-    outcome = cli("analyze", "impli", run, "--output", tmp_path / "out")
+    outcome = cli("benchmark", "analyze", "impli", run, "--output", tmp_path / "out")
     assert outcome.code == 0
     printed = outcome.out
     assert "the printed r = .45 must be .045" in printed
@@ -40,14 +40,14 @@ def test_a_run_is_analyzed(real_data: str, tmp_path: Path, cli: Cli) -> None:
 
 def test_a_run_without_impli_is_refused_in_one_line(tmp_path: Path, cli: Cli) -> None:
     run = finished(tmp_path / "run", "mini_pairs", model="overlap", limit=5, baselines=False)
-    complaint = cli("analyze", "impli", run).complaint
+    complaint = cli("benchmark", "analyze", "impli", run).complaint
     assert "has no finished task of IMPLI (it has mini_pairs); run --tasks impli" in complaint
 
 
 @pytest.mark.slow
 def test_the_paper_trains_a_point_as_its_preset_says(real_data: str, tmp_path: Path, cli: Cli) -> None:
     flags = ("--model", "minilm", "--preset", "paper", "--no_plots", "--device", "none-such")
-    outcome = cli("curve", "impli", "--output", tmp_path / "c", *flags)
+    outcome = cli("benchmark", "curve", "impli", "--output", tmp_path / "c", *flags)
     assert "figeval show paper:figure4-roberta-base" in outcome.out
     config = json.loads((tmp_path / "c" / "curve.json").read_text(encoding="utf-8"))["config"]
     printed = json.loads(cli("show", "paper:figure4-roberta-base", "--json").out)["printed"]
@@ -62,5 +62,5 @@ def test_the_paper_trains_a_point_as_its_preset_says(real_data: str, tmp_path: P
     ],
 )
 def test_what_is_no_curve_is_one_line(flags: tuple[str, ...], words: str, tmp_path: Path, cli: Cli) -> None:
-    outcome = cli("curve", "impli", "--model", "minilm", "--output", tmp_path / "c", "--no_plots", *flags)
+    outcome = cli("benchmark", "curve", "impli", "--model", "minilm", "--output", tmp_path / "c", "--no_plots", *flags)
     assert words in outcome.complaint

@@ -194,7 +194,7 @@ def test_offsets_are_those_of_the_surface_form_whatever_the_text(tmp_path: Path)
         assert 0 <= row["idiom_confidence"] <= 1
 
 
-# ---- what `figeval analyze impli` computes ---------------------------------------------------------------------------
+# ---- what `figeval benchmark analyze impli` computes -----------------------------------------------------------------
 
 NUMBERS = count()
 
@@ -534,7 +534,9 @@ def test_a_folder_with_another_curve_is_refused(tmp_path: Path, cli: Cli) -> Non
     file = tmp_path / "c" / "curve.json"
 
     def complaint(model: str, *flags: str) -> str:
-        return cli("curve", "impli", "--model", f"no/{model}", "--output", file.parent, "--no_plots", *flags).complaint
+        return cli(
+            "benchmark", "curve", "impli", "--model", f"no/{model}", "--output", file.parent, "--no_plots", *flags
+        ).complaint
 
     def change(**fields: Any) -> None:
         file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))
@@ -583,14 +585,14 @@ def test_an_interrupted_curve_goes_on_where_it_stopped(
         return original_run(task, *arguments, **options)
 
     def curve_in(folder: str) -> list[Any]:
-        outcome = cli("curve", "impli", "--output", tmp_path / folder, *flags.split())
+        outcome = cli("benchmark", "curve", "impli", "--output", tmp_path / folder, *flags.split())
         assert outcome.code == 0
         printed.append(outcome.out)
         return json.loads((tmp_path / folder / "curve.json").read_text())["numbers"]
 
     monkeypatch.setattr(figeval, "train", train)
     monkeypatch.setattr(figeval, "run", run)
-    assert cli("curve", "impli", "--output", tmp_path / "stopped", *flags.split()).code == 130
+    assert cli("benchmark", "curve", "impli", "--output", tmp_path / "stopped", *flags.split()).code == 130
     assert calls == ["try", "fold0_train0_none_seed0", "fold1_train0_none_seed0"]
     stored = json.loads((tmp_path / "stopped" / "curve.json").read_text())
     assert stored["learned"] == {"impli_curve_fold0_train0_none_seed0": 12}

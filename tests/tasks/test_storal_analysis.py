@@ -1,4 +1,4 @@
-"""`figeval analyze storal`: sizes, outlines, topics, nouns and 5-grams of the stories."""
+"""`figeval benchmark analyze storal`: sizes, outlines, topics, nouns and 5-grams of the stories."""
 
 from __future__ import annotations
 
@@ -48,7 +48,17 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_chinese_is_counted_in_a_copy(copy: Path, tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "more.txt").write_text("从前有一个人。他走了。\n\n再见！\n", encoding="utf-8")
-    command = ("analyze", "storal", "--output", tmp_path / "out", "--language", "zh", "--data", f"storal={copy}")
+    command = (
+        "benchmark",
+        "analyze",
+        "storal",
+        "--output",
+        tmp_path / "out",
+        "--language",
+        "zh",
+        "--data",
+        f"storal={copy}",
+    )
     assert cli(*command, "--unlabelled", f"zh={tmp_path / 'more.txt'}", "--topics", 5).code == 0
     numbers = read_numbers(tmp_path / "out")
     pairs, sentences = numbers["pairs of a story and a moral"], numbers["stories: sentences per text"]
@@ -70,7 +80,7 @@ def test_chinese_is_counted_in_a_copy(copy: Path, tmp_path: Path, cli: Cli) -> N
 
 @pytest.mark.slow
 def test_english_is_counted_and_chinese_is_left_out(nltk_data: Path, real_data: str, tmp_path: Path, cli: Cli) -> None:
-    outcome = cli("analyze", "storal", "--output", tmp_path, "--no_plots")
+    outcome = cli("benchmark", "analyze", "storal", "--output", tmp_path, "--no_plots")
     assert outcome.code == 0 and "Chinese: left out" in outcome.out
     numbers = read_numbers(tmp_path)
     assert {name for name, row in numbers.items() if row["agrees"] == "True"} == {
@@ -103,4 +113,4 @@ def test_what_cannot_be_analysed_is_refused_in_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("here.txt").write_text("Once.\n")
-    assert complaint in cli("analyze", "storal", "--no_plots", *options).complaint
+    assert complaint in cli("benchmark", "analyze", "storal", "--no_plots", *options).complaint

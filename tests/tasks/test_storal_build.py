@@ -1,4 +1,4 @@
-"""`figeval build storal`: golden cases, properties of the items, and the frozen items of the built-in English tasks."""
+"""`figeval benchmark build storal`: golden cases, properties of the items, and the frozen items of built-in tasks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def call(cli):
     """`call("--pairs", …)` → exit code, stdout, stderr."""
 
     def build(*arguments):
-        outcome = cli("build", "storal", *arguments)
+        outcome = cli("benchmark", "build", "storal", *arguments)
         return outcome.code, outcome.out, outcome.err
 
     return build
@@ -147,7 +147,7 @@ def test_frozen_items_fit_the_pairs(real_data):
 @pytest.mark.slow
 def test_frozen_items_are_made_again(wordnet, cli, tmp_path):
     record = json.loads((ITEMS / "items.json").read_text(encoding="utf-8"))
-    assert cli("build", "storal-items").code == 0
+    assert cli("benchmark", "build", "storal-items").code == 0
     again = json.loads((tmp_path / "items" / "items.json").read_text(encoding="utf-8"))
     if again["packages"] != record["packages"]:
         pytest.skip("other versions of packages may draw other items")
@@ -439,7 +439,7 @@ def test_nothing_has_an_antonym(call, tmp_path):
 def test_a_missing_package_is_one_line(tmp_path):
     (tmp_path / "jieba.py").write_text("raise ImportError")
     write_rows(tmp_path / "in.jsonl", stories(9))
-    arguments = ("build", "storal", "--pairs", "in.jsonl", "--output", "out")
+    arguments = ("benchmark", "build", "storal", "--pairs", "in.jsonl", "--output", "out")
     done = figeval(*arguments, cwd=tmp_path, code=2, PYTHONPATH=str(tmp_path))
     assert "jieba is not installed; run pip install 'figeval[storal]'" in done.stderr
 
@@ -474,7 +474,7 @@ def test_versions_of_morals_are_built_where_they_are_asked_for(call, wordnet, tm
         assert row["versions"][row["gold"]] == {"version": "moral"}
     tasks = ("--include_path", "own", "--tasks", "own_preference")
     assert cli("run", *tasks, "--model", "overlap", "--output_path", "run").code == 0
-    assert "own_preference@no_query" in cli("analyze", "preference", "run").out
+    assert "own_preference@no_query" in cli("benchmark", "analyze", "preference", "run").out
     code, _, err = call("--pairs", source, "--output", "de", "--tasks", "preference", "--language", "de")
     assert (code, err.count("\n")) == (2, 1)
     assert "there are no synonyms for 'de', which preference needs; leave preference out of --tasks" in err

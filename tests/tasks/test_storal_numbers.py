@@ -19,7 +19,7 @@ from tests.finished_runs import row, run, score, store, task
 
 FOLDER = Path(__file__).parents[1] / "golden" / "tasks"
 GOLDEN, PREFERENCE = (
-    json.loads((FOLDER / f"storal_{name}.json").read_text("utf-8")) for name in ("build", "preference")
+    json.loads((FOLDER / f"storal_{name}.json").read_text("utf-8")) for name in ("benchmark", "build", "preference")
 )
 COPIES = 30  # of a moral, for each of which a word is drawn anew
 
@@ -36,7 +36,18 @@ def build(cli: Cli, tmp_path: Path) -> Build:
     def built(kind: str, pairs: Iterable[tuple[str, str]], *options: Any, split: str = "train") -> Any:
         rows = [{"story": story, "moral": moral} | ({"split": split} if split else {}) for story, moral in pairs]
         (tmp_path / "in.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-        outcome = cli("build", "storal", "--pairs", "in.jsonl", "--output", "out", "--tasks", kind, *map(str, options))
+        outcome = cli(
+            "benchmark",
+            "build",
+            "storal",
+            "--pairs",
+            "in.jsonl",
+            "--output",
+            "out",
+            "--tasks",
+            kind,
+            *map(str, options),
+        )
         assert outcome.code == 0, outcome.err
         files = sorted((tmp_path / "out").glob(f"{kind}_*.jsonl"))
         lines = [json.loads(line) | {"split": file.stem} for file in files for line in file.read_text().splitlines()]
@@ -199,7 +210,7 @@ def test_versions(build: Build) -> None:
 
 @pytest.fixture
 def sign_tests(cli: Cli, tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
-    """`sign_tests(values, …)`: what `figeval analyze preference` says of tasks with these values and clusters."""
+    """`sign_tests(values, …)`: what `benchmark analyze preference` says of tasks with these values and clusters."""
 
     def tests(*tasks: Values, metric: str = "win_antonym") -> list[dict[str, Any]]:
         names = [f"task{number}" for number in range(len(tasks))]
@@ -210,7 +221,7 @@ def sign_tests(cli: Cli, tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
         shared = {"scores": [score(metric)], "baselines": []}
         record = run(*(task(name, n=len(rows[name]), available=len(rows[name]), **shared) for name in names))
         folder = store(tmp_path / "run", record, rows)
-        outcome = cli("analyze", "preference", folder, "--format", "json")
+        outcome = cli("benchmark", "analyze", "preference", folder, "--format", "json")
         assert outcome.code == 0, outcome.err
         lines = json.loads(outcome.out)
         return [line["test"] for line in lines if not line["minus"]]

@@ -53,7 +53,7 @@ def test_without_the_tagger_a_build_says_in_one_line_what_to_install(real_data: 
         pytest.importorskip(package)
     (tmp_path / "pairs.jsonl").write_text('{"story": "A goat met a fox.", "moral": "Friends help."}\n', "utf-8")
     environment = {"NLTK_DATA": f"{real_data}/oewn/nltk_root", "HOME": str(tmp_path)}
-    arguments = ("build", "storal", "--pairs", "pairs.jsonl", "--output", "out", "--tasks", "preference")
+    arguments = ("benchmark", "build", "storal", "--pairs", "pairs.jsonl", "--output", "out", "--tasks", "preference")
     (line,) = run_figeval(*arguments, cwd=tmp_path, code=2, **environment).stderr.splitlines()
     assert "run `python -m nltk.downloader punkt_tab averaged_perceptron_tagger_eng`, or set NLTK_DATA" in line
     assert not (tmp_path / "out").exists()
@@ -167,10 +167,10 @@ def run_of(folder: Path, **settings: Any) -> Path:
 
 @pytest.fixture
 def preferences(cli: Cli) -> Callable[[Path], list[dict[str, Any]]]:
-    """`preferences(run)`: the lines that `figeval analyze preference` computes."""
+    """`preferences(run)`: the lines that `figeval benchmark analyze preference` computes."""
 
     def lines(run: Path) -> list[dict[str, Any]]:
-        outcome = cli("analyze", "preference", run, "--format", "json")
+        outcome = cli("benchmark", "analyze", "preference", run, "--format", "json")
         assert outcome.code == 0, outcome.err
         computed: list[dict[str, Any]] = json.loads(outcome.out)
         return computed
@@ -185,7 +185,7 @@ def test_a_run_of_any_task_with_versions_is_tested(folder: Path, preferences: An
     assert preferences_of_task["own_versions", "win_antonym"]["score"]["value"] == 0.75
     assert preferences_of_task["own_versions", "win_synonym"]["test"] == {"wins": 3, "ties": 1, "losses": 0, "p": 0.25}
     assert preferences_of_task["own_versions@no_query", "win_antonym"]["test"]["p"] is None
-    shown = cli("analyze", "preference", run).out
+    shown = cli("benchmark", "analyze", "preference", run).out
     assert "no p if every cluster ties" in shown
     line = next(line for line in shown.splitlines() if "own_versions " in line and "win_antonym" in line)
     assert line.split()[-4:] == ["3", "0", "1", "0.625"]
@@ -242,7 +242,7 @@ def test_the_difference_is_held_against_the_one_without_the_story(folder: Path, 
     assert (score["low"], score["high"]) == pytest.approx((-1.125 - 3.1824 * 0.125, -1.125 + 3.1824 * 0.125), abs=1e-4)
     assert (score["interval"], beyond["unknown"], beyond["seen"], beyond["why"]) == ("clustered t", 0, 0, "")
     assert "too few clusters (4)" in beyond["note"]
-    lines = cli("analyze", "preference", folder / "run").out.splitlines()
+    lines = cli("benchmark", "analyze", "preference", folder / "run").out.splitlines()
     (line,) = [line for line in lines if "win_difference − no_query  " in line]
     assert line.split()[:4] == ["close", "own_versions", "win_difference", "−"]
     assert line.split()[-4:] == ["0", "0", "4", "0.125"]
@@ -251,7 +251,7 @@ def test_the_difference_is_held_against_the_one_without_the_story(folder: Path, 
 
 def test_without_the_floor_a_note_says_so(folder: Path, preferences: Any, cli: Cli) -> None:
     run = run_of(folder, baselines=False)
-    shown = cli("analyze", "preference", run).out
+    shown = cli("benchmark", "analyze", "preference", run).out
     reason = "no test, the run has no answers without the story; run it without --no_baselines, or with --probes"
     assert f"overlap, own_versions, win_difference − no_query: {reason}" in shown
     beyond = preferences(run)[-1]
@@ -272,13 +272,13 @@ def test_each_task_is_held_against_its_floor_once(folder: Path, preferences: Any
 
 def test_a_run_without_win_rates_is_refused_in_one_line(tmp_path: Path, cli: Cli) -> None:
     run = finished(tmp_path / "run", "mini_fables")
-    complaint = cli("analyze", "preference", run).complaint
+    complaint = cli("benchmark", "analyze", "preference", run).complaint
     assert "has no win rates: it has mini_fables; run storal_preference_en" in complaint
 
 
 def test_table_18_has_the_win_rates_of_runs_and_their_p(folder: Path, cli: Cli) -> None:
     run = run_of(folder)
-    assert cli("analyze", "preference", run, "--output", folder / "measured").code == 0
+    assert cli("benchmark", "analyze", "preference", run, "--output", folder / "measured").code == 0
     numbers = json.loads((folder / "measured" / "measured.json").read_text("utf-8"))["numbers"]
     values = {(number["model"], number["metric"]): number["value"] for number in numbers}
     assert {number["part"] for number in numbers} == {"own_versions"}
@@ -287,7 +287,10 @@ def test_table_18_has_the_win_rates_of_runs_and_their_p(folder: Path, cli: Cli) 
     assert (values["overlap", "win_syn_vs_ant"], values["overlap", "p_syn_vs_ant"]) == (0.75, 0.625)
     assert values["overlap, no_query", "win_true_vs_ant"] == 0.5
     assert ("overlap, no_query", "p_true_vs_ant") not in values  # all clusters tie
-    assert "leave one out" in cli("analyze", "preference", run, run, "--output", folder / "measured").complaint
+    assert (
+        "leave one out"
+        in cli("benchmark", "analyze", "preference", run, run, "--output", folder / "measured").complaint
+    )
     for number in numbers:
         number["part"] = "storal_rewritten_zh"
     (folder / "measured.json").write_text(json.dumps({"source": "ours", "numbers": numbers}), "utf-8")

@@ -12,4 +12,5 @@ def register_commands(cli: CommandLine) -> None:
         "annotate",
         "figeval.wings.annotation.command:annotate",
         "Have people judge texts: export items, import judgements.",
+        heading="People",
     )

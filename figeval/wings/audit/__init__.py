@@ -9,5 +9,8 @@ from figeval import CommandLine, hookimpl
 def register_commands(cli: CommandLine) -> None:
     """Register the command."""
     cli.add_lazy_command(
-        "audit", "figeval.wings.audit.command:audit", "Measure what the options of a multiple-choice task give away."
+        "audit",
+        "figeval.wings.audit.command:audit",
+        "Measure what the options of a multiple-choice task give away.",
+        heading="Tasks and plugins",
     )

@@ -9,5 +9,8 @@ from figeval import CommandLine, hookimpl
 def register_commands(cli: CommandLine) -> None:
     """Register the command."""
     cli.add_lazy_command(
-        "check", "figeval.wings.check.command:check", "Fail unless a run meets conditions: a gate for continuous use."
+        "check",
+        "figeval.wings.check.command:check",
+        "Fail unless a run meets conditions: a gate for continuous use.",
+        heading="Compare and publish",
     )

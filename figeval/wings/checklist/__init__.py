@@ -9,5 +9,8 @@ from figeval import CommandLine, hookimpl
 def register_commands(cli: CommandLine) -> None:
     """Register the command."""
     cli.add_lazy_command(
-        "checklist", "figeval.wings.checklist.command:checklist", "Answer a conference's reproducibility checklist."
+        "checklist",
+        "figeval.wings.checklist.command:checklist",
+        "Answer a conference's reproducibility checklist.",
+        heading="Compare and publish",
     )

@@ -12,13 +12,20 @@ from figeval import CommandLine, hookimpl
 def register_commands(cli: CommandLine) -> None:
     """Register the commands."""
     cli.add_lazy_command(
-        "compare", "figeval.wings.comparison.command:compare", "Compare two or more runs example by example."
+        "compare",
+        "figeval.wings.comparison.command:compare",
+        "Compare two or more runs example by example.",
+        heading="Compare and publish",
     )
     cli.add_lazy_command(
         "difficulty",
         "figeval.wings.comparison.command:difficulty",
         "Find examples that nobody gets right, and doubtful labels.",
+        heading="Compare and publish",
     )
     cli.add_lazy_command(
-        "power", "figeval.wings.comparison.command:power", "Say which difference between models a task can show."
+        "power",
+        "figeval.wings.comparison.command:power",
+        "Say which difference between models a task can show.",
+        heading="Compare and publish",
     )

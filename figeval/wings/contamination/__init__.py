@@ -12,4 +12,5 @@ def register_commands(cli: CommandLine) -> None:
         "contamination",
         "figeval.wings.contamination.command:contamination",
         "Measure what a model may remember of a benchmark.",
+        heading="Benchmarks",
     )

@@ -9,10 +9,16 @@ from figeval import CommandLine, ExporterRegistrar, ListingRegistrar, hookimpl
 def register_commands(cli: CommandLine) -> None:
     """Register the commands."""
     cli.add_lazy_command(
-        "export", "figeval.wings.exporters.command:export", "Export runs as tables, or for other tools."
+        "export",
+        "figeval.wings.exporters.command:export",
+        "Export runs as tables, or for other tools.",
+        heading="Compare and publish",
     )
     cli.add_lazy_command(
-        "package", "figeval.wings.exporters.package_command:package", "Write tasks as a data set for the hub."
+        "package",
+        "figeval.wings.exporters.package_command:package",
+        "Write tasks as a data set for the hub.",
+        heading="Tasks and plugins",
     )
 
 

@@ -59,7 +59,7 @@ def export(  # noqa: PLR0913 - one argument per option of the command
         against: place of the run whose differences to others are marked in `comparison`; by default the best.
         intervals: whether a layout has 95 % intervals.
         examples: whether a layout has numbers of examples.
-        measured: files or folders with numbers that no run holds (`figeval analyze`, `figeval annotate import`).
+        measured: files or folders of `figeval benchmark analyze` or `figeval annotate import`: numbers of no run.
         include_path: further folders with task files.
 
     Returns:

@@ -56,7 +56,7 @@ from figeval.cli.shared import include_path, settings, split_names
     "--measured",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="For --layout: file or folder with numbers that no run holds (`figeval analyze`, `figeval annotate "
+    help="For --layout: file or folder with numbers that no run holds (`figeval benchmark analyze`, `figeval annotate "
     "import`); may be repeated.",
 )
 @include_path

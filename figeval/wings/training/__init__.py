@@ -8,7 +8,12 @@ from figeval import CommandLine, ListingRegistrar, ViewRegistrar, hookimpl
 @hookimpl
 def register_commands(cli: CommandLine) -> None:
     """Register the command."""
-    cli.add_lazy_command("train", "figeval.wings.training.command:train", "Fine-tune a model on a task.")
+    cli.add_lazy_command(
+        "train",
+        "figeval.wings.training.command:train",
+        "Fine-tune a model on a task.",
+        heading="Evaluate",
+    )
 
 
 @hookimpl

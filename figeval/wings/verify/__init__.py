@@ -9,5 +9,8 @@ from figeval import CommandLine, hookimpl
 def register_commands(cli: CommandLine) -> None:
     """Register the command."""
     cli.add_lazy_command(
-        "verify", "figeval.wings.verify.command:verify", "Recompute the scores of a run and check its files."
+        "verify",
+        "figeval.wings.verify.command:verify",
+        "Recompute the scores of a run and check its files.",
+        heading="Compare and publish",
     )

@@ -1,4 +1,4 @@
-"""The command `figeval analyze epic`."""
+"""The command `figeval benchmark analyze epic`."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def write(folder: Path, corpus: AnalysedTexts, parts: Sequence[Analysis], sha256
     }
     data = {"epic/full_dataset.json": sha256}
     return write_analysis(
-        folder, parts, command="figeval analyze epic", data=data, libraries=LIBRARIES, columns=columns
+        folder, parts, command="figeval benchmark analyze epic", data=data, libraries=LIBRARIES, columns=columns
     )
 
 

@@ -1,1 +1,1 @@
-"""Diagnosis of stored runs, proverb by proverb: `figeval diagnose`."""
+"""Diagnosis of stored runs, proverb by proverb: `figeval benchmark diagnose`."""

@@ -1,4 +1,4 @@
-"""The command `figeval diagnose`."""
+"""The command `figeval benchmark diagnose`."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def diagnose(run_a: Path, run_b: Path | None, task: str | None, output: Path, no
     for two runs, also draws the heat map of the paper's Figure 5. No model is needed.
 
     \b
-    figeval diagnose results/runs/minilm --task epic_retrieval_seen
-    figeval diagnose results/runs/minilm results/runs/tfidf
+    figeval benchmark diagnose results/runs/minilm --task epic_retrieval_seen
+    figeval benchmark diagnose results/runs/minilm results/runs/tfidf
     """
     from rich.console import Console
 

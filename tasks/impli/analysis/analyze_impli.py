@@ -1,4 +1,4 @@
-"""The command `figeval analyze impli`."""
+"""The command `figeval benchmark analyze impli`."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def impli(run: Path, output: Path | None, no_plots: bool) -> None:
 
     \b
     figeval run --tasks impli,nli --model minilm --output_path runs/minilm
-    figeval analyze impli runs/minilm
+    figeval benchmark analyze impli runs/minilm
     """
     from rich.console import Console
 
@@ -196,7 +196,9 @@ def cells(analysis: ImpliAnalysis) -> MeasuredNumbers:
         )
         if value is not None
     ]
-    return MeasuredNumbers(source=f"figeval analyze impli of run {analysis.about['run']}", numbers=tuple(numbers))
+    return MeasuredNumbers(
+        source=f"figeval benchmark analyze impli of run {analysis.about['run']}", numbers=tuple(numbers)
+    )
 
 
 def _distances(answers: Sequence[PairAnswer]) -> Iterator[Sequence[Any]]:

@@ -1,4 +1,4 @@
-"""The command `figeval build impli-pairs`: pairs of IMPLI's kinds from sentences and definitions, as in BUILD.md."""
+"""The command `figeval benchmark build impli-pairs`: pairs of IMPLI's kinds; the rules are in BUILD.md."""
 
 from __future__ import annotations
 

@@ -71,7 +71,8 @@ def suite_file(name: str, kinds: Sequence[str]) -> str:
     task_list = f"{{tasks: [{', '.join(idioms)}]"
     contrasts = f"contrasts:\n  idioms: {task_list}}}\n  idioms_within: {task_list}, within: idiom}}\n"
     return (
-        f'name: {name}\ndescription: "Idioms and metaphors as inference, built by `figeval build impli-pairs`"\n'
+        f"name: {name}\n"
+        'description: "Idioms and metaphors as inference, built by `figeval benchmark build impli-pairs`"\n'
         f"tasks: [{', '.join(task_names(name, kinds))}]\n"
         "macro_mean: false  # columns have opposite gold labels, so the mean of a constant answer would count columns\n"
         f"{contrasts if has_both_labels else ''}"
@@ -92,7 +93,8 @@ def readme(name: str, report: JSON) -> str:
     located, definitions = report["located"], report["definitions"]
     read = ", ".join(f"{count} {label}" for label, count in located["read"].items())
     parts = [
-        f"# {name}\n\nPairs of IMPLI's kinds, built by `figeval build impli-pairs` with the seed {report['seed']}. "
+        f"# {name}\n\nPairs of IMPLI's kinds, built by `figeval benchmark build impli-pairs` "
+        f"with the seed {report['seed']}. "
         "`report.json` holds all numbers, every pair its provenance, `*_rejected.jsonl` the reason for every sentence "
         "without a pair, `sheets/` a sheet for people to judge; the rules are in figeval's `tasks/impli/BUILD.md`."
         f"\n\n    figeval run --include_path FOLDER --tasks {','.join(task_names(name, kinds))} --model minilm",

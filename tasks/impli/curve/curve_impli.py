@@ -1,4 +1,4 @@
-"""The command `figeval curve impli`."""
+"""The command `figeval benchmark curve impli`."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def impli(
     Writes curve.json, curve.csv and the figure as PNG, SVG and HTML. The same command resumes an interrupted run.
 
     \b
-    figeval curve impli --model minilm --output curves/minilm
-    figeval curve impli --model roberta-base --preset paper --output curves/roberta
+    figeval benchmark curve impli --model minilm --output curves/minilm
+    figeval benchmark curve impli --model roberta-base --preset paper --output curves/roberta
     """
     from figeval.io import plots
 

@@ -1,1 +1,1 @@
-"""Recomputation of the STORAL paper's statistics of its data (section 3, appendix A.3): `figeval analyze storal`."""
+"""`figeval benchmark analyze storal`: the STORAL paper's statistics of its data (section 3, A.3), recomputed."""

@@ -1,4 +1,4 @@
-"""The command `figeval analyze storal`."""
+"""The command `figeval benchmark analyze storal`."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def storal(
             parts += sections
             texts.append(stories)
             charts |= {} if no_plots else figures(sections, stories)
-    paths = write(output, parts, texts, f"figeval analyze storal --topics {topics}")
+    paths = write(output, parts, texts, f"figeval benchmark analyze storal --topics {topics}")
     console = Console()
     for part in parts:
         show(part, console)

@@ -1,6 +1,6 @@
-"""The command `figeval build storal`: the STORAL tasks from pairs of stories and morals. The rules are in BUILD.md.
+"""The command `figeval benchmark build storal`: STORAL's tasks from stories and morals. The rules are in BUILD.md.
 
-`figeval build storal-items` makes the items of the built-in English tasks again (frozen.py).
+`figeval benchmark build storal-items` makes the items of the built-in English tasks again (frozen.py).
 """
 
 from __future__ import annotations

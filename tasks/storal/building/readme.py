@@ -16,7 +16,8 @@ def readme(name: str, report: JSON) -> str:
     """Return the README of the folder: how to run its tasks, and the report as tables."""
     tasks = ",".join(f"{name}_{kind}" for kind in report["tasks"])
     parts = [
-        f"# {name}\n\nTasks in {report['language']!r}, built by `figeval build storal` with the seed {report['seed']} "
+        f"# {name}\n\nTasks in {report['language']!r}, built by `figeval benchmark build storal` "
+        f"with the seed {report['seed']} "
         "from pairs of stories and morals. `report.json` holds all numbers; the rules are in figeval's "
         f"`tasks/storal/BUILD.md`.\n\n    figeval run --include_path FOLDER --tasks {tasks} --model minilm",
         _sizes(report),

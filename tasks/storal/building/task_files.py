@@ -97,6 +97,8 @@ def suite_file(name: str, kinds: Iterable[str]) -> str:
     """Return the YAML of the suite of all tasks."""
     tasks = ", ".join(f"{name}_{kind}" for kind in kinds)
     return (
-        f'name: {name}\ndescription: "Stories and morals, built by `figeval build storal`"\ntasks: [{tasks}]\n'
+        f"name: {name}\n"
+        'description: "Stories and morals, built by `figeval benchmark build storal`"\n'
+        f"tasks: [{tasks}]\n"
         "macro_mean: false  # five options, two options and texts have no common mean\n"
     )

@@ -1,4 +1,4 @@
-"""The command `figeval analyze preference`."""
+"""The command `figeval benchmark analyze preference`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 HEAD = ("model", "task", "metric", "value", "95 % interval", "n", "clusters won", "tied", "lost", "p")
 NUMBERS = HEAD[3:]
 TABLE_COLUMNS = {"win_synonym": "true_vs_syn", "win_antonym": "true_vs_ant", "win_synonym_antonym": "syn_vs_ant"}
-SOURCE = "figeval analyze preference; numbers without a valid test or on examples that the model has seen are left out"
+SOURCE = (
+    "figeval benchmark analyze preference; numbers without a valid test or on examples that the model has seen are "
+    "left out"
+)
 READING = (
     "win_antonym is the preference; win_synonym is its control, since a synonym should preserve the meaning "
     "of the moral. "
@@ -55,7 +58,7 @@ def preference(runs: tuple[Path, ...], as_format: str, output: Path | None) -> N
 
     \b
     figeval run --tasks storal_preference_en --model minilm --output_path runs/minilm
-    figeval analyze preference runs/minilm
+    figeval benchmark analyze preference runs/minilm
     """
     from .sign_test import preferences
 

@@ -303,7 +303,7 @@ def test_two_numbers_for_one_cell(tmp_path: Path) -> None:
     numbers_file(tmp_path, column, {**column, "model": "m "})
     with pytest.raises(FigevalError, match="two numbers for"):
         latex(layout="storal_table_19", measured=tmp_path)
-    with pytest.raises(FigevalError, match="`figeval analyze BENCHMARK` or `figeval annotate import --to`"):
+    with pytest.raises(FigevalError, match="`figeval benchmark analyze BENCHMARK` or `figeval annotate import --to`"):
         latex(layout="storal_table_19", measured=tmp_path / "elsewhere")
     with pytest.raises(OptionError, match="--measured"):
         latex(MINILM, measured=tmp_path)
