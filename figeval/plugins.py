@@ -24,6 +24,7 @@ import pluggy
 
 from figeval import hooks
 from figeval.errors import FigevalError, PluginError
+from figeval.extras import needed_for
 from figeval.io.frontend import warn
 from figeval.io.text import near, one_line
 
@@ -195,10 +196,13 @@ def foreign_code(whose: str = "") -> Iterator[None]:
 
     Standard output is reserved for tables and JSON that programs read, and the run writes to relative paths. If the
     code changed the working folder, a warning names its owner (`whose`), once per process.
+
+    Raises:
+        MissingPackage: the code imports a package of an extra that is not installed.
     """
     before = _working_folder()
     try:
-        with _STDOUT_ON_STDERR:
+        with _STDOUT_ON_STDERR, needed_for():
             yield
     finally:
         if before is not None and _working_folder() != before:

@@ -15,6 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from figeval import hooks
 from figeval.errors import DuplicateName, PluginError, UnknownName
+from figeval.extras import missing_package
 from figeval.io.text import near
 from figeval.plugins import PluginManager, describe
 
@@ -143,12 +144,18 @@ def resolve(target: T | str) -> T:
 
 
 def load_target(target: str) -> Any:
-    """Import `"module:attribute"`. Raises `PluginError` if there is no such module or attribute."""
+    """Import `"module:attribute"`.
+
+    Raises:
+        PluginError: there is no such module or attribute.
+        MissingPackage: the module needs a package of an extra that is not installed.
+    """
     module, _, attribute = target.partition(":")
     try:
         imported = importlib.import_module(module)
     except ImportError as error:
-        raise PluginError(f"{target!r} cannot be imported ({error}); install what is missing") from error
+        general = PluginError(f"{target!r} cannot be imported ({error}); install what is missing")
+        raise missing_package(error) or general from error
     if not hasattr(imported, attribute):
         raise PluginError(f"module {module!r} has no {attribute!r}{near(attribute, dir(imported))}")
     return getattr(imported, attribute)

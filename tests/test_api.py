@@ -248,21 +248,6 @@ def test_macro_means() -> None:
     assert list(means.columns) == ["run", "model", "suite", "metric", "value", "tasks", "seen"]
 
 
-def test_without_pandas_there_is_a_line_that_says_what_to_install(tmp_path: Path, done: figeval.Run) -> None:
-    program = f"""
-import sys; sys.modules["pandas"] = None
-import figeval
-run = figeval.load({str(done.path)!r})
-assert "tfidf" in run._repr_html_() and "tfidf" in str(run)
-try:
-    run.scores
-except figeval.FigevalError as error:
-    print(error)
-"""
-    printed = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
-    assert printed.stdout == "DataFrames need pandas; pip install 'figeval[notebook]'\n"
-
-
 def test_what_is_imported_when() -> None:
     program = "import sys, figeval; figeval.run; print('pandas' in sys.modules, 'torch' in sys.modules)"
     printed = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)

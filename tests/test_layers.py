@@ -24,6 +24,7 @@ PLUMBING = {
     "config",
     "defaults",
     "errors",
+    "extras",
     "hooks",
     "io",
     "language",

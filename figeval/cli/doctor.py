@@ -46,7 +46,7 @@ def sections(facts: JSON) -> Iterator[tuple[str, str]]:
     yield "python", f"{facts['python']} on {facts['platform']}"
     yield "packages", join_values(facts["packages"])
     yield "machine", f"{hardware['machine']}, {hardware['cores']} cores, {hardware['memory_gib']} GiB of memory"
-    yield "devices", ", ".join(facts["devices"]) or "unknown, torch is not installed"
+    yield "devices", ", ".join(facts["devices"]) or "none for models on this machine: pip install 'figeval[hf]'"
     yield "cache", f"{cache['home']}, {cache['bytes'] / 1e6:.1f} MB in it, {cache['free'] / 1e9:.1f} GB free"
     yield "mirrors", ", ".join(facts["mirrors"]) or "none (FIGEVAL_DATA_MIRROR)"
     yield "data", ", ".join(f"{name}: {join_values(states)}" for name, states in facts["data"].items())

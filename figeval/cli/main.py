@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 import click
 
 from figeval.errors import FigevalError, PluginError
+from figeval.extras import needed_for
 from figeval.io.frontend import command_line, end_despite_threads, end_quickly, print_error
 from figeval.io.text import clean, near
 
@@ -372,7 +373,7 @@ def run_command(words: Sequence[str]) -> NoReturn:
         sys.stdout.reconfigure(errors="backslashreplace")  # a character that the encoding lacks must not end a run
     terminated: list[int] = []
     try:
-        with command_line(words), interrupted_by_signals(terminated):
+        with needed_for(), command_line(words), interrupted_by_signals(terminated):
             code = cli.main(args=list(words), prog_name="figeval", standalone_mode=False)
     except FigevalError as error:
         fail(str(error), error.exit_code)

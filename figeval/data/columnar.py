@@ -24,6 +24,7 @@ from figeval.data.readers import Row
 from figeval.data.tables import MAX_COLUMNS
 from figeval.data.text_files import max_row_bytes, too_long
 from figeval.errors import DataError
+from figeval.extras import needed_for
 from figeval.io.files import inside, is_file, is_folder
 from figeval.io.json_files import read_json
 from figeval.io.text import one_line, time_text, valid
@@ -129,10 +130,8 @@ def _small_batches(file: Traversable, batches: Iterator[RecordBatch]) -> Iterato
 @contextmanager
 def _open_stream(file: Traversable, kind: str) -> Iterator[IO[bytes]]:
     """Open a file, and turn the errors of pyarrow into a `DataError`, also while it is read."""
-    try:
+    with needed_for(f"{file} ({kind})"):
         from pyarrow import ArrowException
-    except ImportError as error:
-        raise DataError(f"{file}: {kind} needs the library pyarrow; pip install 'figeval[parquet]'") from error
     try:
         with file.open("rb") as stream:
             yield stream

@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any, NamedTuple
 
 from figeval.errors import DataError, FigevalError, MissingData
+from figeval.extras import missing_package
 from figeval.io.files import inside, read_text
 from figeval.io.text import near, one_line
 
@@ -366,9 +367,9 @@ def reading(address: HubAddress) -> Iterator[None]:
     except ImportError as error:
         if error.name is None:  # `datasets` says what to install
             raise DataError(f"{address} cannot be read: {one_line(str(error), 200)}") from error
-        name = error.name.partition(".")[0]
-        cure = "'figeval[hub]'" if name in ("datasets", "pyarrow") else name  # which is e.g. zstandard
-        raise DataError(f"{address} needs the library {name}; pip install {cure}") from error
+        name = error.name.partition(".")[0]  # e.g. zstandard
+        other = DataError(f"{address} needs the library {name}; pip install {name}")
+        raise missing_package(error, str(address)) or other from error
     except Exception as error:  # pandas, pyarrow, fsspec and decompressors raise errors of their own
         reason = one_line(str(error), 200) or type(error).__name__
         raise DataError(f"{address} cannot be read ({reason}); check the address, or copy the data again") from error

@@ -24,6 +24,7 @@ from figeval.data.readers import Find, Row
 from figeval.data.tables import check_names, named_row, padded_names
 from figeval.data.text_files import WORKBOOK_MEMBER, max_row_bytes, too_long
 from figeval.errors import DataError
+from figeval.extras import needed_for
 from figeval.io.text import near, one_line, time_text, valid, whole_number
 
 if TYPE_CHECKING:
@@ -141,12 +142,8 @@ class _Reader:
 
     def load(self, stream: IO[bytes], *, data_only: bool = True) -> Workbook:
         """Return the workbook in a stream, with the stored values of formulas or, if not `data_only`, themselves."""
-        try:
+        with needed_for(self._name):
             from openpyxl import load_workbook
-        except ImportError as error:
-            raise DataError(
-                f"{self._name}: workbooks need the library openpyxl; pip install 'figeval[xlsx]'"
-            ) from error
         return self._read(lambda: load_workbook(stream, read_only=True, data_only=data_only, keep_links=False))
 
     def choose_sheet(self, workbook: Workbook, name: str) -> str:

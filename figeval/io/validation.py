@@ -15,6 +15,7 @@ from typing import Any, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from figeval.errors import FigevalError, OptionError
+from figeval.extras import needed_for
 from figeval.io.text import near, one_line
 
 M = TypeVar("M", bound=BaseModel)
@@ -136,6 +137,7 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
 
     Raises:
         OptionError: an argument has another type; the message names it and says what to give.
+        MissingPackage: the function needs a package of an extra that is not installed.
     """
     signature = inspect.signature(function)
 
@@ -174,7 +176,8 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
                 except (ValidationError, TypeError):
                     raise OptionError(f"{name}={_show_value(value)}: give {words}") from None
             bound.arguments[name] = tuple(checked) if is_variadic else checked[0]
-        return function(*bound.args, **bound.kwargs)
+        with needed_for():
+            return function(*bound.args, **bound.kwargs)
 
     return call
 

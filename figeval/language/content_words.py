@@ -12,10 +12,10 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from importlib.util import find_spec
 from typing import Any
 
 from figeval.errors import DataError, TaskError
+from figeval.extras import require
 from figeval.language import nltk_data
 from figeval.language.spacy_pipeline import VARIABLE, installed_pipeline, pipeline_folder
 from figeval.language.tagging import PACKAGES, main_verbs, reader
@@ -40,7 +40,8 @@ def content_words(language: str) -> ContentWords:
 
     Raises:
         TaskError: the language is not supported.
-        DataError: a library or its data are not installed.
+        MissingPackage: a library is not installed.
+        DataError: its data are not installed.
     """
     if language == "zh":
         return _chinese()
@@ -96,8 +97,7 @@ def _by_nltk() -> ContentWords:
 
 
 def _chinese() -> ContentWords:
-    if find_spec("jieba") is None:
-        raise DataError("content words of Chinese texts need jieba; pip install 'figeval[zh]'")
+    require("jieba", "the search for content words of Chinese texts")
 
     def find_words(texts: Sequence[str]) -> list[tuple[str, ...]]:
         import jieba

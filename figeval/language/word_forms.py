@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from figeval.errors import DataError
+from figeval.extras import needed_for
 
 WORD = re.compile(r"[A-Za-z]+(?:['\u2019-][A-Za-z]+)*")
 ARTICLE = re.compile(r"\b(an?)(\s+)$", re.IGNORECASE)
@@ -28,14 +29,11 @@ def open_lemminflect() -> ModuleType:
     """Return the module lemminflect.
 
     Raises:
-        DataError: lemminflect is not installed.
+        MissingPackage: lemminflect is not installed.
     """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # its imports are deprecated in newer versions of Python
-            return import_module("lemminflect")
-    except ImportError as error:
-        raise DataError("lemminflect is not installed; run pip install lemminflect") from error
+    with needed_for(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its imports are deprecated in newer versions of Python
+        return import_module("lemminflect")
 
 
 @cache

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from figeval.errors import FigevalError
+from figeval.extras import needed_for
 from figeval.io.text import clean, csv_cell
 from figeval.types import JSON
 
@@ -216,7 +216,7 @@ class Table(Generic[Row]):
         yield from ({column.name: column.value_in(row) for column in columns} for row in self.rows)
 
     def to_frame(self) -> pandas.DataFrame:
-        """Return the columns for programs as a DataFrame. Raises `FigevalError` if pandas is not installed."""
+        """Return the columns for programs as a DataFrame. Raises `MissingPackage` if pandas is not installed."""
         return data_frame(self.records(), {column.name: column.dtype for column in self.columns if column.name})
 
     def to_csv(self) -> str:
@@ -243,17 +243,15 @@ def data_frame(rows: Iterable[Mapping[str, object]], dtypes: Mapping[str, str]) 
         dtypes: the dtype of each column in order, e.g. `string`, `float64` or `Int64`.
 
     Raises:
-        FigevalError: pandas is not installed.
+        MissingPackage: pandas is not installed.
 
     Example:
         ```python
         figeval.data_frame([{"task": "mini_pairs", "n": 24}], {"task": "string", "n": "Int64", "p": "float64"})
         ```
     """
-    try:
+    with needed_for("a DataFrame"):
         import pandas
-    except ImportError as error:
-        raise FigevalError("DataFrames need pandas; pip install 'figeval[notebook]'") from error
     cells = list(rows)
     columns = {name: pandas.Series([row.get(name) for row in cells], dtype=kind) for name, kind in dtypes.items()}
     return pandas.DataFrame(columns)
@@ -286,7 +284,7 @@ class Result:
         """Return the first table as a DataFrame.
 
         Raises:
-            FigevalError: pandas is not installed.
+            MissingPackage: pandas is not installed.
             NotImplementedError: the result has no table, since its class does not define `tables`.
         """
         tables = self.tables

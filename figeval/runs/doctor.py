@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, metadata, requires
 from shutil import disk_usage
@@ -24,6 +24,7 @@ VARIABLES = (
     "HF_HOME",
     "HF_HUB_OFFLINE",
 )
+COLLECTIONS = ("all", "dev")  # extras that are nothing but others
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +66,9 @@ def checkup(plugins: Sequence[JSON]) -> Checkup:
     gone = [mirror for mirror in mirrors if not cache.is_address(mirror) and not expand_user(mirror).is_dir()]
     unusable += [f"the mirror {mirror} is not a folder; correct FIGEVAL_DATA_MIRROR" for mirror in gone]
     unusable += [*broken, *of_plugins]
-    install_hints = [
-        f"{name} is not installed; `pip install 'figeval[{name}]'`" for name, has in optional.items() if not has
-    ]
-    return Checkup(facts, unusable, [*absent, *install_hints])
+    not_installed = ", ".join(name for name, has in optional.items() if not has)
+    cure = [f"extras that are not installed: {not_installed}; `pip install 'figeval[NAME]'`"] if not_installed else []
+    return Checkup(facts, unusable, [*absent, *cure])
 
 
 def packages() -> tuple[JSON, list[str]]:
@@ -104,14 +104,19 @@ def extras() -> dict[str, dict[str, str]]:
 
     extra_names = metadata("figeval").get_all("Provides-Extra") if requirement_texts() else None
     requirements = [Requirement(text) for text in requirement_texts()]
+
+    def package_names(extra: str) -> Iterator[str]:
+        for requirement in requirements:
+            if requirement.marker is not None and requirement.marker.evaluate({"extra": extra}):
+                if requirement.name == "figeval":  # an extra that contains others
+                    for contained in requirement.extras:
+                        yield from package_names(contained)
+                else:
+                    yield requirement.name
+
     versions_by_extra = {}
-    for extra in (name for name in extra_names or () if name != "dev"):
-        names = [
-            requirement.name
-            for requirement in requirements
-            if requirement.marker is not None and requirement.marker.evaluate({"extra": extra})
-        ]
-        has = {name: provenance.installed_version(name) for name in names}
+    for extra in (name for name in extra_names or () if name not in COLLECTIONS):
+        has = {name: provenance.installed_version(name) for name in package_names(extra)}
         versions_by_extra[extra] = {} if None in has.values() else {name: str(value) for name, value in has.items()}
     return versions_by_extra
 

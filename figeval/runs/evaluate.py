@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from figeval.errors import DataError, FigevalError, ModelError, PluginError, RecordError
+from figeval.errors import DataError, FigevalError, MissingPackage, ModelError, PluginError, RecordError
 from figeval.language.words import TaskWords
 from figeval.models.batching import Answered, BatchScheduler, Memo
 from figeval.models.model import Model
@@ -274,13 +274,13 @@ def recorded_failure(task: TaskRecord) -> Iterator[None]:
     Every exception except those below is a failure of the task, including `SystemExit` from a model or a library.
 
     Raises:
-        RecordError, ModelError: every task would fail, e.g. because the disk is full, a budget is exhausted, or weights
-            cannot be used.
+        RecordError, ModelError, MissingPackage: other tasks would fail, too, e.g. because the disk is full, a budget is
+            exhausted, weights cannot be used, or an extra is not installed.
         KeyboardInterrupt: the user ends the run.
     """
     try:
         yield
-    except (RecordError, ModelError, KeyboardInterrupt):
+    except (RecordError, ModelError, MissingPackage, KeyboardInterrupt):
         raise
     except FigevalError as error:
         task.status, task.error = "failed", str(error)

@@ -186,13 +186,13 @@ class LanguageModel(Neural[LanguageSettings, "FigevalHF"]):
 
     @property
     def constrains_answers(self) -> bool:
-        """True. Raises `ModelError` if xgrammar is not installed, before any question is asked."""
+        """True. Raises `MissingPackage` if xgrammar is not installed, before any question is asked."""
         check_installed()
         return True
 
     @cached_property
     def grammars(self) -> Grammars:
-        """Formats that answers are held to. Raises `ModelError` if xgrammar is not installed."""
+        """Formats that answers are held to. Raises `MissingPackage` if xgrammar is not installed."""
         check_installed()
         lm = self.network
         return Grammars(lm.tokenizer, vocabulary(lm.model), lm.final)

@@ -11,11 +11,11 @@ import os
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from figeval.errors import ModelError
+from figeval.extras import require
 from figeval.io.files import is_folder
 from figeval.metrics.statistic import Statistic, ratio
 from figeval.metrics.texts import lowercased_answer
@@ -50,10 +50,10 @@ def _layer(model: str) -> int:
     """Return the number of the layer whose states are compared.
 
     Raises:
-        ModelError: the library is not installed, or the model cannot be loaded.
+        MissingPackage: the library is not installed.
+        ModelError: the model cannot be loaded.
     """
-    if find_spec("bert_score") is None:
-        raise ModelError("the metric 'bertscore' needs the library bert_score; pip install 'figeval[bertscore]'")
+    require("bert_score", "the metric 'bertscore'")
     from bert_score.utils import model2layers
     from transformers import AutoConfig
 

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path, PurePath
 
 from figeval.errors import ModelError
+from figeval.extras import require
 from figeval.io.files import is_folder
 from figeval.io.text import clean
 from figeval.types import JSON
@@ -77,7 +78,8 @@ def check_adapter(adapter: JSON, model: str) -> None:
     """Check that an adapter can be merged into its base without loss.
 
     Raises:
-        ModelError: its type or one of its options rules that out, or peft is not installed.
+        ModelError: its type or one of its options rules that out.
+        MissingPackage: peft is not installed.
     """
     kind, name = str(adapter.get("peft_type")), f"the adapter {model!r}"
     if kind not in MERGEABLE:
@@ -93,10 +95,7 @@ def check_adapter(adapter: JSON, model: str) -> None:
             f"{name} belongs to a changed base (init_lora_weights={clean(str(initial)):.40}); save it again with "
             "peft's path_initial_model_for_weight_conversion, or merge it and give the merged model"
         )
-    try:
-        import peft  # noqa: F401
-    except ImportError as error:
-        raise ModelError(f"{name} needs peft ({error}): pip install 'figeval[lora]'") from error
+    require("peft", name)
 
 
 def base_name(adapter: JSON, model: str) -> str:

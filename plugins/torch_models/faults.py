@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from figeval.extras import missing_package
 from figeval.io.text import clean
 
 
@@ -21,6 +22,6 @@ def one_line(error: BaseException) -> str:
 
     The texts of arithmetic errors and of missing keys are not understood without the name of their class.
     """
-    text = " ".join(clean(str(error)).split())[:300]
+    text = " ".join(clean(str(missing_package(error) or error)).split())[:300]
     name = type(error).__name__
     return f"{name}: {text}" if text and isinstance(error, ArithmeticError | LookupError) else text or name

@@ -14,6 +14,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from figeval.errors import ModelError
+from figeval.extras import require
 from figeval.io.files import digest_of_file
 from figeval.io.json_files import parse_json
 
@@ -81,7 +82,9 @@ def hub_file(model: str, name: str, revision: str | None) -> Path | None:
 
     Raises:
         ModelError: the hub has no such model or revision, or denies access to it.
+        MissingPackage: the extra for models on this machine is not installed.
     """
+    require("transformers")  # the file would be of no use, and the hub's client is in other extras, too
     from huggingface_hub import hf_hub_download, try_to_load_from_cache
 
     path = try_to_load_from_cache(model, name, revision=revision)

@@ -130,11 +130,15 @@ def test_an_extra_that_is_not_installed_is_a_hint(cli: Cli, described_as: Callab
         "figeval",
         *("Provides-Extra: small", "Requires-Dist: acme-weights; extra == 'small'"),
         *("Provides-Extra: huge", "Requires-Dist: no-such-thing; extra == 'huge'"),
+        *("Provides-Extra: both", "Requires-Dist: figeval[small,huge]; extra == 'both'"),
+        *("Provides-Extra: same", "Requires-Dist: figeval[small]; extra == 'same'"),
     )
     described_as("acme-weights")
     installation = facts(cli)
-    assert installation["facts"]["extras"] == {"small": {"acme-weights": "99.0"}, "huge": {}}
-    assert "huge is not installed; `pip install 'figeval[huge]'`" in installation["hints"]
+    weights = {"acme-weights": "99.0"}
+    assert installation["facts"]["extras"] == {"small": weights, "huge": {}, "both": {}, "same": weights}
+    (hint,) = [hint for hint in installation["hints"] if "figeval[" in hint]
+    assert "huge, both;" in hint
 
 
 @pytest.mark.slow

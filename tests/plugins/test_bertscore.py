@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -60,13 +59,6 @@ def test_the_signature_names_model_and_layer_and_no_folder(model: Path, tmp_path
     assert str(model.parent) not in signature
     (model / "config.json").write_text((model / "config.json").read_text() + " ")
     assert bertscore("Yes.", tmp_path / "changed")[1] != signature
-
-
-def test_without_the_extra_the_cure_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "bert_score", None)
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
-    with pytest.raises(ModelError, match=r"pip install 'figeval\[bertscore\]'"):
-        bertscore("Yes.", tmp_path / "run")
 
 
 def test_a_model_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from figeval import AnswerFormat, Message, ModelError, Prompt
+from figeval import AnswerFormat, FigevalError, Message, ModelError, Prompt
 from figeval.testing import ask
 from tests.listeners import listen
 from tests.plugins.tiny import LINES, Workshop
@@ -227,7 +227,7 @@ def test_without_xgrammar_a_format_names_the_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "xgrammar", None)
     backend = open_model("hf", gpt2)
-    with pytest.raises(ModelError, match=r"pip install 'figeval\[constrain\]'"):
+    with pytest.raises(FigevalError, match=r"figeval\[constrain\]"):
         backend.generate([replace(prompts()[0], answer=FORMATS[0])])
-    with pytest.raises(ModelError, match=r"pip install 'figeval\[constrain\]'"):  # asked before the first question
+    with pytest.raises(FigevalError, match=r"figeval\[constrain\]"):  # asked before the first question
         _ = backend.constrains_answers

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from figeval import Inputs, ModelError, Reply, TaskError
+from figeval import FigevalError, Inputs, ModelError, Reply, TaskError
 from figeval.testing import harness
 from figeval.testing.fakes import FakeGenerator, FakePairScorer
 from tests.runs.conftest import Workshop
@@ -127,7 +127,7 @@ def test_bertscore_without_the_extra_is_refused_before_anything_is_asked(
     telling: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "bert_score", None)  # as if it were not installed
-    with pytest.raises(ModelError, match=r"figeval\[bertscore\]"):
+    with pytest.raises(FigevalError, match=r"figeval\[bertscore\]"):
         telling.run("tell", metrics=("bertscore",), harness=telling.harness("encoders"))
     assert not telling.backend.asked
     assert not (telling.path / "run" / "predictions").exists()

@@ -19,12 +19,12 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from figeval.config import RunConfig
 from figeval.errors import FigevalError, OptionError
+from figeval.extras import require
 from figeval.io.frontend import module_path, notice
 from figeval.io.text import one_line, pluralize
 from figeval.runs.workers.protocol import FINAL_MESSAGES, Hire, Message, Order, Unit, WorkerLost
@@ -55,10 +55,10 @@ def cluster_connection(address: str) -> Iterator[None]:
     A program that has already connected itself stays connected, whatever the address.
 
     Raises:
-        FigevalError: Ray is not installed, or no cluster of its version answers.
+        MissingPackage: Ray is not installed.
+        FigevalError: no cluster of its version answers.
     """
-    if find_spec("ray") is None:
-        raise FigevalError("--ray needs the library ray; pip install 'figeval[ray]'")
+    require("ray", "--ray")
     with _quiet():
         import ray
     is_new = not ray.is_initialized()

@@ -10,7 +10,7 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 
-from figeval import JSON, Column, FigevalError, RunRecord, Table, TaskRecord
+from figeval import JSON, Column, RunRecord, Table, TaskRecord
 from figeval.io.text import clean_json, one_line, shown_json, valid
 from figeval.records.conditions import describe_conditions
 from figeval.records.notes import notes
@@ -47,13 +47,11 @@ def export_parquet(runs: Sequence[RunRecord]) -> bytes:
     """Return a Parquet file; unknown values are null. Texts are unchanged: no reader takes them for formulas.
 
     Raises:
-        FigevalError: pyarrow is not installed.
+        MissingPackage: pyarrow is not installed.
     """
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise FigevalError("--to parquet needs the library pyarrow; pip install 'figeval[parquet]'") from error
+    import pyarrow
+    from pyarrow import parquet
+
     types = {"float64": pyarrow.float64(), "Int64": pyarrow.int64(), "bool": pyarrow.bool_()}
     schema = pyarrow.schema([(column.name, types.get(column.dtype, pyarrow.string())) for column in COLUMNS])
     rows = [clean_json(row, valid) for row in _table(runs).records()]

@@ -77,7 +77,7 @@ def add_adapters(network: Module, config: TrainConfig) -> Adapters:
     """Add adapters to the pretrained models of a network, if the config asks for them, and freeze all other weights.
 
     Raises:
-        TrainError: peft is not installed, a module does not exist, or the network has no pretrained model.
+        TrainError: a module does not exist, or the network has no pretrained model.
     """
     if config.lora is None:
         return Adapters()
@@ -153,13 +153,12 @@ def _inject_adapters(body: PreTrainedModel, config: TrainConfig) -> None:
     """Add adapters to the modules in the config, else to peft's defaults for the model, else to all matrices.
 
     Raises:
-        TrainError: peft is not installed, or the body has none of the modules.
+        MissingPackage: peft is not installed.
+        TrainError: the body has none of the modules.
     """
-    try:
-        from peft import LoraConfig, inject_adapter_in_model
-        from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as TARGETS_BY_MODEL
-    except ImportError as error:
-        raise TrainError(f"--lora needs peft ({error}): pip install 'figeval[lora]'") from error
+    from peft import LoraConfig, inject_adapter_in_model
+    from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as TARGETS_BY_MODEL
+
     targets = list(config.lora_targets) or TARGETS_BY_MODEL.get(body.config.model_type, "all-linear")
     try:
         with warnings.catch_warnings():

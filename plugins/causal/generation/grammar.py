@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from figeval.errors import ModelError
+from figeval.extras import require
 from figeval.types import AnswerFormat
 
 if TYPE_CHECKING:
@@ -20,15 +20,10 @@ if TYPE_CHECKING:
 
     from .row import Format
 
-INSTALL_MESSAGE = "--constrain needs xgrammar for models on this machine; pip install 'figeval[constrain]'"
-
 
 def check_installed() -> None:
-    """Raise `ModelError` if xgrammar is not installed."""
-    try:
-        import xgrammar  # noqa: F401
-    except ImportError as error:
-        raise ModelError(INSTALL_MESSAGE) from error
+    """Raise `MissingPackage` if xgrammar is not installed."""
+    require("xgrammar", "--constrain with a model on this machine")
 
 
 @lru_cache

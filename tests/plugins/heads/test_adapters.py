@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 import figeval
-from figeval import GenerationExample, Setup, TrainError
+from figeval import FigevalError, GenerationExample, Setup, TrainError
 from tests.learners import head
 from tests.plugins.heads.small import examples_of, small
 from tests.plugins.heads.test_generation import GENERATION_HEAD, SPREAD, TEXTS_TO_WRITE, tell
@@ -130,7 +130,7 @@ def test_wrong_targets_are_one_line(
 
 def test_without_peft_the_extra_is_named(workshop: Workshop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "peft", None)
-    with pytest.raises(TrainError, match=r"pip install 'figeval\[lora\]'"):
+    with pytest.raises(FigevalError, match=r"pip install 'figeval\[lora\]'"):
         train_model(tell(tmp_path), workshop("gpt2", "LMHeadModel"))
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -314,8 +315,8 @@ def test_what_cannot_be_served_is_one_line(cli: Cli, tmp_path: Path, monkeypatch
     (none / "key.json").write_text(json.dumps({**key, "items": {}}), "utf-8")
     (none / "sheet_1.csv").write_text((none / "sheet_1.csv").read_text("utf-8").splitlines()[0], "utf-8")
     assert "none has no items to judge" in cli("annotate", "serve", "none").complaint
-    monkeypatch.setattr("figeval.wings.annotation.serving.service.find_spec", lambda name: None)
-    assert "the page needs starlette and uvicorn: pip install" in cli("annotate", "serve", "none").complaint
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert "pip install 'figeval[annotate]'" in cli("annotate", "serve", "none").complaint
 
 
 def test_connections_without_a_request_block_nobody_and_print_nothing(tmp_path: Path) -> None:

@@ -7,16 +7,14 @@ import secrets
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from importlib.util import find_spec
 from pathlib import Path
 
-from figeval import FigevalError, FolderInUse, OptionError, RecordError
+from figeval import FolderInUse, OptionError, RecordError
 from figeval.io.files import locked
 from figeval.wings.annotation.items import COMMENT, Key, read_questionnaire
 from figeval.wings.annotation.journal import find_journal, find_journals
 
 LOCK = ".serve.lock"
-PACKAGES = ("starlette", "uvicorn")
 SHUTDOWN_SECONDS = 2  # that requests have to finish when the server stops
 
 
@@ -33,14 +31,12 @@ def serve(
         announce: called with the address as soon as it can be opened.
 
     Raises:
-        FigevalError: the extra `annotate` is not installed.
+        MissingPackage: the extra `annotate` is not installed.
         OptionError: the name cannot be used, or the port is not free.
         DataError: there are no items, or the answers so far are damaged.
         FolderInUse: the folder is being served already.
         RecordError: the folder cannot be written.
     """
-    if missing := [name for name in PACKAGES if find_spec(name) is None]:
-        raise FigevalError(f"the page needs {' and '.join(missing)}: pip install 'figeval[annotate]'")
     import uvicorn
 
     from figeval.wings.annotation.serving.app import HOST, PatientProtocol, application
