@@ -114,7 +114,7 @@ def test_what_must_not_be_missing(name: str, contents: dict[str, bytes]) -> None
     assert contents[name] or name.endswith("py.typed")
 
 
-def test_what_has_no_place_in_a_wheel(contents: dict[str, bytes]) -> None:
+def test_what_has_no_place_in_a_wheel(wheel: Path, contents: dict[str, bytes]) -> None:
     tops = {PurePosixPath(name).parts[0] for name in contents}
     assert tops == {"figeval"}
     strays = [name for name in contents if {"tests", "bench", ".ci", "__pycache__"} & {*PurePosixPath(name).parts}]
@@ -122,6 +122,8 @@ def test_what_has_no_place_in_a_wheel(contents: dict[str, bytes]) -> None:
     assert not [name for name in strays if not name.startswith(scaffold)]
     assert not [name for name in contents if name.startswith("figeval/builtin/results/runs")]
     assert not [name for name in contents if name.endswith((".pyc", ".orig", ".part", ".lock"))]
+    assert max(map(len, contents.values())) < 1_000_000
+    assert wheel.stat().st_size < 5_000_000
 
 
 def test_no_upstream_file_is_inside(contents: dict[str, bytes]) -> None:
@@ -199,6 +201,8 @@ def test_the_sdist_is_enough_to_build_the_same_wheel(contents: dict[str, bytes],
         archive.extractall(tmp_path / "unpacked", filter="data")
     (source,) = (tmp_path / "unpacked").iterdir()
     assert (source / "LICENSE").is_file()
+    assert not {"tests", "bench", ".ci"} & {file.name for file in source.iterdir()}
+    assert {file.name for file in (source / "results").iterdir()} >= {"reference", "schema"}
     assert not (source / "results/runs").exists()
     again = tmp_path / "wheel"
     again.mkdir()
