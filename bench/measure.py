@@ -42,11 +42,22 @@ SETTINGS = {
     "-published": ("--tasks", "epic_alignment", "--protocol", "published"),
     "-authors": ("--tasks", "epic_generation", "--split", "authors"),
 }
+FURTHER = "-further"  # ends the names of runs on the other benchmarks, of which only the record is kept
+RANKED = (
+    "storal_mocpt_en,storal_mopref_en,figurative,mabl_all,masalbench,g_idiomalign_all,clue,analobench,"
+    "metaphor_paraphrase_all,isarcasm"
+)
 RUNS: dict[str, tuple[str, ...]] = {
-    f"{model}{ending}": (*arguments, "--model", model)
-    for model in ("random", "tfidf", "glove", "minilm")
-    for ending, arguments in SETTINGS.items()
-} | {"demo": ("--tasks", "epic_mcq,impli", "--model", "minilm", "--limit", "200")}
+    **{
+        f"{model}{ending}": (*arguments, "--model", model)
+        for model in ("random", "tfidf", "glove", "minilm")
+        for ending, arguments in SETTINGS.items()
+    },
+    f"tfidf{FURTHER}": ("--tasks", f"{RANKED},impli_seen_unseen,danish_metaphors,mmfld", "--model", "tfidf"),
+    f"minilm{FURTHER}": ("--tasks", RANKED, "--model", "minilm"),
+    f"seen_expressions{FURTHER}": ("--tasks", "id10m,meta4xnli,epie", "--model", "seen_expressions"),
+    "demo": ("--tasks", "epic_mcq,impli", "--model", "minilm", "--limit", "200"),
+}
 
 SEEN_TASKS = "epic_retrieval_seen,epic_motif,epic_motif_direct"
 FAST = ("--lr", "1e-4", "--epochs")
@@ -148,8 +159,9 @@ def keep(run: Path, target: Path) -> None:
         sys.exit(f"{run} is {record.status}; look at it, then give the same command again")
     shutil.rmtree(target, ignore_errors=True)
     source, target_run = RunFolder(run), RunFolder(target)
-    (target / "predictions").mkdir(parents=True)
-    for task in record.tasks:
+    target.mkdir(parents=True)
+    for task in () if target.name.endswith(FURTHER) else record.tasks:
+        (target / "predictions").mkdir(exist_ok=True)
         target_run.replace(task.task, map(slim, source.rows(task.task)))
         target_run.seal(task)
         file = target_run.predictions_file(task.task)

@@ -27,18 +27,19 @@ import argparse
 import io
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bench.measure import TRAINED
 from bench.stored import MEASURED, ROOT, Value, benched, difference, floors, score_of, short, shown, tasks_of
-from figeval import Training
 from figeval.records.reference import published_results
 from figeval.records.run_folder import read_record
 
-PAGES = ("README.md", "docs/getting_started.md", "docs/epic.md", "docs/finetuned.md", "docs/llm.md", "docs/scale.md")
+PAGES = ("README.md", "docs/getting_started.md", "docs/results.md", "docs/llm.md", "docs/scale.md")
 # Pages whose decimals in prose must all carry a mark.
-MARKED = ("README.md", "docs/getting_started.md", "docs/epic.md", "docs/finetuned.md")
+MARKED = ("README.md", "docs/getting_started.md", "docs/results.md")
 
 NUMBER = r"(?<![\w.,])−?(?:\d[\d,]*)?\.?\d+(?:e-?\d+)?(?: %)?"
 MARK = re.compile(rf"(?P<number>{NUMBER})<!-- (?P<kind>run|floor|paired|paper|bench|file) (?P<about>[^>]+?) -->")
@@ -51,44 +52,43 @@ ELSE = re.compile(
 )
 
 
+QUESTIONLESS = ("no_query", "shuffled_query")  # floors that are the model itself, without the question or with another
+PUBLISHED = re.compile(r"(?P<model>[^, ][^,]*) (?P<value>\.\d+)")  # `RoBERTa .282`
+
 # ---- tables ---------------------------------------------------------------------------------------------------------
 
 
-def epic_row(task: str, cells: list[str]) -> list[str]:
-    """Return the cells after the task: metric | trivial | random | tfidf | glove | minilm | paper."""
-    metric, paper = cells[0], cells[-1]
-    ending = next((ending for ending in ("-published", "-authors") if task.endswith(ending.replace("-", "_"))), "")
-    runs = [f"{model}{ending}" for model in ("random", "tfidf", "glove", "minilm")]
-    trivial = next((tasks_of(run)[task] for run in runs if task in tasks_of(run)), None)
-    return [metric, floors(trivial, metric), *(shown(score_of(run, task, metric)) for run in runs), paper]
+def result_row(task: str, cells: list[str], models: Sequence[str]) -> list[str]:
+    """Return the cells after the task: metric | floors | a score of each model (| published)."""
+    metric, published = cells[0], cells[2 + len(models) :]
+    runs = [run_with(task, model) for model in models]
+    run = next(filter(None, [*runs, run_with(task, "seen_expressions")]), None)
+    trivial = floors(tasks_of(run)[task] if run else None, metric, without=QUESTIONLESS)
+    scores = [score_cell(run, task, metric) for run in runs]
+    return [metric, trivial, *scores, *(published_cell(cell, task, metric) for cell in published)]
 
 
-def tuned_row(task: str, cells: list[str]) -> list[str]:
-    """Return the cells after the task: metric | trivial | MiniLM as it is | run | fine-tuned | paper."""
-    metric, _, _, run, _, paper = cells
-    record = tasks_of(f"minilm-{run}").get(task)
-    before, after = score_of("minilm", task, metric), score_of(f"minilm-{run}", task, metric)
-    return [metric, floors(record, metric), shown(before), run, shown(after), paper]
+def run_with(task: str, model: str) -> str | None:
+    """Return the stored run of a model that has a task, or None."""
+    names = [f"minilm-{name}" for name in (*TRAINED, "pipelined")]
+    if model != "trained":
+        names = [model, f"{model}-published", f"{model}-further"]
+    return next((name for name in names if task in tasks_of(name)), None)
 
 
-def cost_row(name: str, cells: list[str]) -> list[str]:
-    """Return the cells after the training: learnt from | epochs × batch | steps | best | time | tokens | memory."""
-    folder = MEASURED / f"minilm-{name}"
-    if not folder.is_dir():
-        return cells
-    record = Training(folder).record
-    settings, best = record.config.model_dump(), record.best
-    evaluation = next(evaluation for evaluation in record.evaluations if evaluation.step == best)
-    first, value = next(iter(evaluation.scores.items()))
-    return [
-        f"{record.train.n:,}",
-        f"{settings['epochs']:g} × {settings['batch_size']}",
-        f"{record.steps:,}",
-        f"{best:,}, {first} {short(value)}",
-        f"{record.seconds / 60:.0f} min",
-        f"{record.tokens / 1e6:.1f} M",
-        f"{record.peak_memory_mb / 1000:.1f} GB",
-    ]
+def score_cell(run: str | None, task: str, metric: str) -> str:
+    """Return a score, and in parentheses that of the same model without the question, or with another one."""
+    if run is None:
+        return "–"
+    blind = (score_of(run, task, metric, floor) for floor in QUESTIONLESS)
+    score = next((score for score in blind if score is not None and score.value is not None), None)
+    return shown(score_of(run, task, metric)) + (f" ({short(score.value)})" if score is not None else "")
+
+
+def published_cell(cell: str, task: str, metric: str) -> str:
+    """Return the cell with the latest published numbers of the models that it names. Raises `KeyError` for others."""
+    latest = {number.model: number.value for number in published_results(task) if number.metric == metric}
+    return PUBLISHED.sub(lambda match: f"{match['model']} {short(latest[match['model']])}", cell)
 
 
 def packed_row(name: str, cells: list[str]) -> list[str]:
@@ -187,13 +187,6 @@ def generation_row(name: str, cells: list[str]) -> list[str]:
     return [*seconds, f"**{figures['ratio']:.1f} ×**", f"{figures['same']} of {figures['prompts']}"]
 
 
-def training_row(name: str, cells: list[str]) -> list[str]:
-    """Return the cell after the loop: examples per CPU second."""
-    record = benched("train")
-    side = "ours" if name.startswith("`figeval") else "theirs"
-    return [f"{record['figures'][f'{side}_per_cpu_second']:.2f}"] if record else ["–"] * len(cells)
-
-
 def demo_row(name: str, cells: list[str]) -> list[str]:
     """Return the cells after the task or contrast: question | metric | MiniLM, first 200 examples | trivial models."""
     question, metric, *_ = cells
@@ -208,11 +201,12 @@ def demo_row(name: str, cells: list[str]) -> list[str]:
 Row = Callable[[str, list[str]], list[str]]
 TABLES: dict[str, dict[str, Row]] = {  # page → beginning of a table's first line → function that makes its rows
     "README.md": {"| task | question |": demo_row},
-    "docs/epic.md": {"| task | metric | trivial | random |": epic_row},
-    "docs/finetuned.md": {
-        "| task | metric | trivial | MiniLM as it is |": tuned_row,
-        "| training | learnt from |": cost_row,
-        "| | examples per CPU second |": training_row,
+    "docs/results.md": {
+        "| task | metric | floors | TF-IDF | MiniLM | fine-tuned |": partial(
+            result_row, models=("tfidf", "minilm", "trained")
+        ),
+        "| task | metric | floors | MiniLM | fine-tuned |": partial(result_row, models=("minilm", "trained")),
+        "| task | metric | floors | TF-IDF | MiniLM |": partial(result_row, models=("tfidf", "minilm")),
     },
     "docs/llm.md": {
         "| | lm-eval `hf` | figeval |": packed_row,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Container
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -88,7 +89,7 @@ def score_of(run: str, task: str, metric: str, baseline: str | None = None) -> S
 
 def short(number: float | None) -> str:
     """Format a number with three digits, as in the tables."""
-    return f"{number or 0:.3f}".replace("0.", ".", 1)
+    return f"{number or 0:.3f}".replace("0.", ".", 1).replace("-", "−")
 
 
 def shown(score: ScoreRecord | None) -> str:
@@ -100,10 +101,11 @@ def shown(score: ScoreRecord | None) -> str:
     return f"{short(score.value)}{spread}{interval}"
 
 
-def floors(task: TaskRecord | None, metric: str) -> str:
-    """List the trivial models of a task with their scores."""
+def floors(task: TaskRecord | None, metric: str, without: Container[str] = ()) -> str:
+    """List the trivial models of a task with their scores, but for some."""
+    baselines = [floor for floor in (task.baselines if task else ()) if floor.baseline not in without]
     trivial_scores = [
-        (floor.baseline, s) for floor in (task.baselines if task else ()) for s in floor.scores if s.metric == metric
+        (floor.baseline, s) for floor in baselines for s in floor.scores if s.metric == metric and s.value is not None
     ]
     return ", ".join(f"{name} {shown(score).partition(' ')[0]}" for name, score in trivial_scores) or "–"
 

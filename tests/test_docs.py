@@ -13,15 +13,19 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from figeval import Harness
+from tests.cli.conftest import Cli
 from tests.wings_here import absent, wings_in
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,7 +40,6 @@ LONG_PAGES = {  # pages that take more than two seconds
             "contamination",
             "data",
             "disagreement",
-            "epic",
             "exports",
             "first_benchmark",
             "getting_started",
@@ -58,16 +61,13 @@ PAGES = (
             "architecture",
             "augmentation",
             "board",
-            "builds",
             "check",
             "clusters",
             "contamination",
             "data",
             "disagreement",
             "engines",
-            "epic",
             "exports",
-            "finetuned",
             "first_benchmark",
             "getting_started",
             "glossary",
@@ -77,6 +77,7 @@ PAGES = (
             "plugins",
             "python",
             "report",
+            "results",
             "statistics",
             "surprisal",
             "task_types",
@@ -233,3 +234,19 @@ def test_its_links_lead_somewhere(page: Path) -> None:
         target = page.parent / link["page"] if link["page"] else page
         assert target.exists(), link[0]
         assert not link["anchor"] or link["anchor"] in anchors(target), link[0]
+
+
+BENCHMARK_PAGES = sorted((*ROOT.glob("tasks/*/README.md"), ROOT / "docs/results.md"))
+
+
+@pytest.mark.parametrize("page", BENCHMARK_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_of_a_benchmark_page_exist_with_their_options_and_tasks(page: Path, cli: Cli) -> None:
+    """Most of them take too long to be run; those that repeat the papers' tables are (test_results_page.py)."""
+    catalogue = Harness().catalogue
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    for line in re.findall(r"(?:^ {4}|`)figeval ([a-z][^`\n]+)", text, re.MULTILINE):
+        words = [word for word in shlex.split(line, comments=True) if word != "…"]
+        assert cli(*words, "--help").code == 0, line
+        for option, names in pairwise(words):
+            if option in ("--task", "--tasks") and names.islower():
+                assert all(name in catalogue.tasks or name in catalogue.suites for name in names.split(",")), line

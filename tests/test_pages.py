@@ -41,10 +41,10 @@ def test_a_number_that_was_not_measured_is_replaced() -> None:
 
 def test_a_number_without_a_mark_is_found_and_what_only_looks_like_one_is_not() -> None:
     fine = "Section 5.2, Python 3.11, lm-eval 0.4.13, `--lr 0.1`, 95 % intervals, 250 proverbs.\n| .123 | table |"
-    assert list(pages.problems("docs/epic.md", fine)) == []
+    assert list(pages.problems("docs/results.md", fine)) == []
     for wrong in ("it gets .123 there", "by 43 % more", "2.26 times the speed"):
-        (problem,) = pages.problems("docs/epic.md", f"{fine}\n{wrong}")
-        assert "docs/epic.md, line 3" in problem
+        (problem,) = pages.problems("docs/results.md", f"{fine}\n{wrong}")
+        assert "docs/results.md, line 3" in problem
 
 
 @pytest.mark.slow
@@ -85,10 +85,16 @@ def test_a_claim_holds_where_intervals_are_apart_and_not_the_other_way() -> None
 def test_marks_that_lead_nowhere_are_found() -> None:
     unknown = ["run nobody epic_mcq acc", "floor minilm epic_mcq acc nobody", "paper epic_mcq acc Nobody", "bench no x"]
     for mark in (*unknown, "file results/measured/analysis/epic.json"):
-        assert len(list(pages.problems("docs/epic.md", f"it gets .98765<!-- {mark} -->"))) == 1, mark
+        assert len(list(pages.problems("docs/results.md", f"it gets .98765<!-- {mark} -->"))) == 1, mark
 
 
-def test_a_wrong_cell_of_a_table_is_replaced() -> None:
-    text = (ROOT / "docs" / "epic.md").read_text(encoding="utf-8")
-    row = next(line for line in text.split("\n") if line.startswith("| epic_mcq | acc |"))
-    assert pages.with_tables("docs/epic.md", text.replace(row, row.replace(" [", " [9"))) == text
+@pytest.mark.parametrize(("right", "wrong"), [(" [", " [9"), ("overlap .", "overlap .9"), ("RoBERTa .", "RoBERTa .9")])
+def test_a_wrong_cell_of_a_table_is_replaced(right: str, wrong: str) -> None:
+    text = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    row = next(line for line in text.split("\n") if line.startswith("| epic_retrieval_seen | acc |"))
+    assert pages.with_tables("docs/results.md", text.replace(row, row.replace(right, wrong))) == text
+
+
+def test_a_published_number_of_an_unknown_model_is_refused() -> None:
+    with pytest.raises(KeyError):
+        pages.published_cell("RoBERTa .282, Nobody .5", "epic_retrieval_seen", "acc")

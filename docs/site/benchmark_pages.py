@@ -20,7 +20,7 @@ from figeval.records.reference import Published, published_results
 from figeval.runs.harness import Harness
 
 ROOT = Path(__file__).resolve().parents[2]
-SCORES = "docs/benchmarks.md"
+SCORES = "docs/results.md"
 ANCHOR = slugify(case="lower")  # as mkdocs.yml says
 OVERVIEW = "docs/reference/lists/benchmarks.md"
 Rows = Sequence[Mapping[str, Any]]
@@ -66,7 +66,7 @@ def blocks(folder: str) -> Iterator[str]:
     yield "## Reference"
     yield "### All tasks"
     yield from map(task_entry, tasks)
-    if measured := sections(folder):
+    if measured := sections(tasks):
         yield "### Measured scores"
         yield "\n".join(f"* [{title}](../../{SCORES}#{anchor})" for title, anchor in measured)
     scores = {task["name"]: list(published_results(task["name"])) for task in tasks}
@@ -100,11 +100,13 @@ def files(benchmark: str, sources: Sources, folder: str) -> Iterator[str]:
     yield folded("Files", table(("file", "bytes:"), listed))
 
 
-def sections(folder: str) -> list[tuple[str, str]]:
-    """Return (heading, anchor) of the sections with a benchmark's scores, whose headings name it or a suite of it."""
-    headings = re.findall(r"^## (.+)$", (ROOT / SCORES).read_text(encoding="utf-8"), re.MULTILINE)
-    named = [one for one in headings if re.search(rf"`{PurePosixPath(folder).name}(_\w+)?`", one)]
-    return [(one, ANCHOR(one, "-")) for one in named]
+def sections(tasks: Rows) -> list[tuple[str, str]]:
+    """Return (heading, anchor) of the sections that have a table row of one of these tasks."""
+    names = {task["name"] for task in tasks}
+    parts = re.split(r"^## ", (ROOT / SCORES).read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    scored = [part for part in parts if names & set(re.findall(r"^\| (\w+) \|", part, re.MULTILINE))]
+    headings = [part.partition("\n")[0] for part in scored]
+    return [(heading, ANCHOR(heading, "-")) for heading in headings]
 
 
 def score_table(scores: Sequence[Published]) -> str:

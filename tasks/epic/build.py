@@ -1,6 +1,6 @@
 """The command `figeval benchmark build epic-mcq`, which chooses the distractors of epic_mcq and epic_mcq_random.
 
-The items are frozen as ids. MCQ.md in this folder explains the procedure and describes the frozen items.
+The items are frozen as ids. README.md in this folder explains the procedure and describes the frozen items.
 """
 
 from __future__ import annotations

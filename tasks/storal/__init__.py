@@ -32,7 +32,7 @@ CLASSIFIER = "the folder of a classifier that `figeval train --task storal_faith
 
 @hookimpl
 def register_metrics(register: MetricRegistrar) -> None:
-    """Register the paper's metrics of written texts, corrected versions and win rates; METRICS.md has the formulas."""
+    """Register the paper's metrics of written texts, corrected versions and win rates."""
     from figeval.task_types.generation import Generation
 
     texts, outlines, preference = (

@@ -2,7 +2,7 @@
 
 The classifier is any model that `figeval train` has trained on `storal_faithfulness_en` or `_zh`, i.e. on stories with
 their own morals and with those of other stories. For st2mo, it judges the story and the written moral; for mo2st, the
-beginning with the written continuation, and the given moral. METRICS.md in this folder explains the scores.
+beginning with the written continuation, and the given moral.
 """
 
 from __future__ import annotations

@@ -1,8 +1,23 @@
 """Metrics of a story written from an outline: coverage of the phrases' words, and the order of the phrases.
 
 `coverage` and `order` are computed as in the evaluation script of Guan et al. (2022), with all of its quirks;
-`coverage_corrected` and `order_corrected` avoid the quirks that change what is measured. METRICS.md in this folder has
-the formulas and numbers the quirks.
+`coverage_corrected` and `order_corrected` avoid the quirks that change what is measured.
+
+Coverage: phrase and story are split into sentences at full stops; the words of a longest common subsequence with each
+sentence are united. The recall is the share of the phrase's different words, the score the mean over all phrases of all
+stories. The script omits phrases for which the library `rouge` 1.0.1 raises an error, as for long Chinese texts.
+
+Order: the phrases, in reversed order of the human story, are sorted by their positions in the written one. With the
+ranks a₁ … aₙ in that sequence, the score is 1 − #{i < j: aᵢ > aⱼ} / (n (n + 1) / 2). So
+
+1. the minimum is 2 / (n + 1), since the denominator counts pairs of a phrase with itself;
+2. missing phrases count as inverted and come before all others;
+3. a fragment of four letters counts as the phrase, at the first place where it occurs;
+4. equal phrases count as one;
+5. a story without an outline has no value (the script divides by zero);
+6. the human story scores 1 if no two phrases begin at the same place;
+7. the score depends on which of several longest substrings is chosen;
+8. an empty text has no value.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The n-gram metrics of Guan et al. (2022), as computed by their evaluation script, and their tokenization.
 
 All texts are lower-cased. English is split into sentences (Punkt) and then by NLTK's `word_tokenize`, Chinese by
-jieba's default mode. A missing or blank text has no value: unknown is not zero. METRICS.md in this folder has every
-formula and the differences from the script.
+jieba's default mode. A missing or blank text has no value: unknown is not zero. The script counts
+it as 0 in BLEU, repetition and length. Without a match in some order, BLEU is the smallest positive float, in effect 0;
+its brevity penalty is 1 for a text longer than the reference, else exp(1 − r / c).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The frozen questions of ePiC: the files, their records, what their page says of them, and how they are built."""
+"""The frozen questions of ePiC: the files, their records, what they give away, and how they are built."""
 
 from __future__ import annotations
 
@@ -48,42 +48,6 @@ def proverbs():
 def test_the_tasks_have_the_version_of_their_items(kind):
     task = Harness().catalogue.tasks.get(f"epic_{kind}")
     assert task.version == frozen(kind)[1]["version"]
-
-
-# ---- the page ------------------------------------------------------------------------------------------------------
-
-
-PAGE = (EPIC_FOLDER / "MCQ.md").read_text(encoding="utf-8").splitlines()
-
-
-def rows_of(heading):
-    """The cells of each row of the table on MCQ.md that begins with these cells."""
-    start = next(number for number, line in enumerate(PAGE) if line.startswith(f"| {heading}"))
-    for line in PAGE[start + 2 :]:
-        if not line.startswith("|"):
-            return
-        yield [cell.strip() for cell in line.strip("|").split("|")]
-
-
-def digits(value):
-    return f"{value:.3f}".removeprefix("0")
-
-
-def test_the_scorers_on_the_page_are_those_of_the_records():
-    cells_of_model = {name.partition(" ")[0]: cells for name, *cells in rows_of("model | version 2")}
-    for kind, column in zip(("mcq_v2", *KINDS), (0, 1, 2), strict=True):
-        for name, share in frozen(kind)[1]["audit"]["scorers"].items():
-            picked = share["gold_picked"] if kind == "mcq_v2" else share["highest"]
-            assert cells_of_model[name][column] == digits(picked), (kind, name)
-
-
-def test_the_ranks_on_the_page_are_those_of_the_record():
-    ranks = {name: cells for name, *cells in rows_of("scorer | lowest")}
-    scorers = frozen("mcq")[1]["audit"]["scorers"]
-    assert set(ranks) == set(scorers)
-    for name, share in scorers.items():
-        medians = (f"{share[f'median_rank_{kind}']:g}" for kind in ("right", "wrong"))
-        assert ranks[name] == [digits(share["lowest"]), digits(share["highest"]), *medians]
 
 
 @pytest.mark.parametrize("kind", FROZEN)
@@ -256,20 +220,6 @@ def findings(tmp_path_factory):
         return audits[kind]
 
     return audited
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("column", "kind"), [(0, "mcq_v2"), (1, "mcq"), (2, "mcq_random")])
-def test_the_audit_is_that_of_the_page(column, kind, findings, real_data, cli):
-    on_page = {tuple(row[:2]): row[2 + column] for row in rows_of("rule | what it knows")}
-    rules = [rule for rule in findings(kind, cli) if not rule[0].startswith("logistic regression on all")]
-    for rule, knows, *numbers, _ in rules:
-        if "regression on ranks" in rule:  # with the runs of the page, one of which needs weights
-            continue
-        value, low, high = map(float, numbers)
-        printed = [float(number) for number in re.findall(r"\.\d+", on_page[rule, knows])]
-        assert printed[0] == pytest.approx(value, abs=1e-9), rule
-        assert printed[1:] == pytest.approx([low, high], abs=0.0101), rule
 
 
 @pytest.mark.slow

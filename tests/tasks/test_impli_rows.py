@@ -8,14 +8,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from scipy.stats import binomtest
 
 from figeval import DataError
 from tests.sources import Row, Source, read_rows
 
 ROOT = Path(__file__).parents[2]
 CHECKED_IDIOMS = json.loads((ROOT / "tests/golden/data/idioms_checked.json").read_text(encoding="utf-8"))
-README = (ROOT / "tasks/impli/README.md").read_text(encoding="utf-8")
 CORPORA = ("magpie", "pie", "semeval")
 FILES = {
     "idioms_silver_ent": [f"idioms/fig_context_{corpus}_e" for corpus in CORPORA],
@@ -28,16 +26,7 @@ FILES = {
     "metaphors_gold_ent": ["metaphors/manual_e"],
     "metaphors_gold_non": ["metaphors/manual_ne"],
 }
-STRATIFIED_SAMPLES = ("first", "second", "third")
 IDIOM_COLUMNS = [column for column in FILES if column.startswith("idioms")]
-OLD_CLUSTERS = {  # clusters and effective clusters of version 1
-    "idioms_silver_ent": "649 | 176.8",
-    "idioms_silver_lit": "139 | 30.0",
-    "idioms_silver_adv": "463 | 112.6",
-    "idioms_gold_ent": "394 | 305.7",
-    "idioms_gold_ant": "298 | 242.0",
-    "idioms_gold_non": "218 | 190.9",
-}
 
 
 @pytest.fixture
@@ -140,11 +129,6 @@ COUNTS = {
 }
 
 
-def wilson(successes: int, n: int) -> tuple[float, float]:
-    interval = binomtest(successes, n).proportion_ci(method="wilson")
-    return interval.low, interval.high
-
-
 def column_of(identity: str) -> str:
     """The column of a row's id."""
     file = identity.rpartition(":")[0]
@@ -227,44 +211,10 @@ def test_checked_draws_are_those_of_their_seeds(everything: list[Row]) -> None:
         seen.update(ids)
 
 
-def test_readme_has_the_measured_precision_and_clusters(everything: list[Row]) -> None:
-    """Precision: right among the named. Recall: right among the pairs with an idiom. Undecidable pairs do not count."""
+def test_every_idiom_that_was_checked_by_reading_is_recovered(everything: list[Row]) -> None:
+    """Undecidable pairs, and pairs that have no idiom, do not count."""
     idiom_of_id = {row["id"]: row["idiom"] for row in everything}
-    stratified = [
-        pair for draw in CHECKED_IDIOMS["draws"] if draw["name"] in STRATIFIED_SAMPLES for pair in draw["pairs"]
-    ]
-    for column in IDIOM_COLUMNS:
-        pairs = [pair for pair in stratified if column_of(pair["id"]) == column and not pair.get("undecidable")]
-        before = [pair["before"] == "right" for pair in pairs if "before" in pair]
-        pairs_with_idiom = [pair for pair in pairs if idiom_of_id[pair["id"]] is not None]
-        right = sum(idiom_of_id[pair["id"]] == pair["idiom"] for pair in pairs_with_idiom)
-        sizes = Counter(row["idiom"] or row["id"] for row in everything if column_of(row["id"]) == column)
-        effective = sum(sizes.values()) ** 2 / sum(size**2 for size in sizes.values())
-        cells = f"{sum(before)} of {len(before)} | {right} of {len(pairs_with_idiom)} | {right} of {len(pairs)}"
-        line = f"| `{column}` | {cells} | {OLD_CLUSTERS[column]} | {len(sizes)} | {effective:.1f} |"
-        assert line in README, line
-    draws = {draw["name"]: draw["pairs"] for draw in CHECKED_IDIOMS["draws"]}
-    doubtful, third, blind = draws["doubtful"], draws["third"], draws["blind"]
-    right = sum(idiom_of_id[pair["id"]] == pair["idiom"] for pair in doubtful)
-    assert f"{right} of {len(doubtful)}\npairs with a confidence below 1" in README
-    decidable = [pair for pair in third if not pair.get("undecidable")]
-    right = sum(idiom_of_id[pair["id"]] == pair["idiom"] for pair in decidable)
-    interval = wilson(right, len(decidable))
-    assert f"{right} of {len(decidable)} (95 % interval {f'{interval[0]:.3f}'[1:]} to {interval[1]:g})" in README
-    right = sum(idiom_of_id[pair["id"]] == pair["idiom"] for pair in blind)
-    low, _ = wilson(right, len(blind))
-    same = sum("read" not in pair for pair in blind)
-    sentence = (
-        f"{same} of {len(blind)} names were the same and {right}\nare right by the rule ({f'{low:.3f}'[1:]} to 1)"
-    )
-    assert sentence in README
-
-
-def test_readme_has_the_comparison_with_published_lists() -> None:
-    figures = json.loads((ROOT / "bench" / "idioms.json").read_text(encoding="utf-8"))
-    assert len(figures) == 7
-    for name, row in figures.items():
-        cells = ["all" if name == "all" else f"`{name.removeprefix('impli_')}`", f"{row.pop('pairs'):,}"]
-        (line,) = (line for line in README.splitlines() if line.startswith(f"| {' | '.join(cells)} |"))
-        after = [cell.partition("→")[2].strip() for cell in line.split("|")[3:-1]]
-        assert after == [f"{value:.3f}".removeprefix("0") for value in row.values()]
+    for draw in CHECKED_IDIOMS["draws"]:
+        pairs = [pair for pair in draw["pairs"] if not pair.get("undecidable")]
+        assert len(pairs) >= 60
+        assert {pair["id"]: idiom_of_id[pair["id"]] for pair in pairs} == {pair["id"]: pair["idiom"] for pair in pairs}

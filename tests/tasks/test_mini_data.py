@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from fractions import Fraction
 from importlib.resources import files
 from itertools import combinations
-from statistics import mean, median
+from statistics import mean
 from typing import Any
 
 import pytest
@@ -250,8 +250,8 @@ def test_near_synonyms_are_not_offered_against_the_answer() -> None:
             assert row["proverb_id"] not in pair or not set(pair) <= set(row["options"]), row["id"]
 
 
-@pytest.mark.parametrize(("field", "stated"), [("narrative", "16.0 %"), ("fable", "15.0 %")])
-def test_word_overlap_is_as_good_as_the_readme_says(field: str, stated: str) -> None:
+@pytest.mark.parametrize(("field", "right"), [("narrative", 0.16), ("fable", 0.15)])
+def test_word_overlap_is_no_better_than_chance(field: str, right: float) -> None:
     """Ties count by expectation, so an option that shares nothing is not a lucky first."""
     chances = []
     for row, name, texts_of_ids in TEST_CHOICES:
@@ -259,9 +259,7 @@ def test_word_overlap_is_as_good_as_the_readme_says(field: str, stated: str) -> 
             scores = [overlap(row[field], texts_of_ids[option]) for option in row["options"]]
             best = [i for i, score in enumerate(scores) if score == max(scores)]
             chances.append((row["gold"] in best) / len(best))
-    assert f"{mean(chances):.1%}".replace("%", " %") == stated
-    assert stated in MINI.joinpath("README.md").read_text(encoding="utf-8")
-    assert mean(chances) <= 0.25
+    assert mean(chances) == pytest.approx(right, abs=5e-4)
 
 
 def test_overlap_does_not_tell_the_labels_of_a_minimal_pair_apart() -> None:
@@ -299,32 +297,3 @@ def test_no_item_occurs_twice() -> None:
     ]
     texts += [f"{row['premise']} {row['hypothesis']}" for row in PAIRS]
     assert len({tuple(words(text)) for text in texts}) == len(texts)
-
-
-# ---- the README's numbers ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("texts_name", "texts"),
-    [
-        ("proverbs", list(PROVERB.values())),
-        ("narratives", [row["narrative"] for row in NARRATIVES]),
-        ("situations", [row["situation"] for row in SITUATIONS]),
-        ("premises", [first["premise"] for first, _ in MINIMAL_PAIRS.values()]),
-        ("hypotheses, entailment", [row["hypothesis"] for row in PAIRS if row["label"] == "entailment"]),
-        ("hypotheses, non-entailment", [row["hypothesis"] for row in PAIRS if row["label"] != "entailment"]),
-        ("fables", [row["fable"] for row in FABLES]),
-        ("morals", list(MORAL.values())),
-        ("proverbs", list(TRAIN_PROVERB.values())),
-        ("narratives", [row["narrative"] for row in TRAIN_NARRATIVES]),
-        ("premises", [first["premise"] for first, _ in TRAIN_MINIMAL.values()]),
-        ("hypotheses, entailment", [row["hypothesis"] for row in TRAIN_PAIRS if row["label"] == "entailment"]),
-        ("hypotheses, non-entailment", [row["hypothesis"] for row in TRAIN_PAIRS if row["label"] != "entailment"]),
-        ("fables", [row["fable"] for row in TRAIN_FABLES]),
-        ("morals", list(TRAIN_MORAL.values())),
-    ],
-)
-def test_the_readme_states_measured_lengths(texts_name: str, texts: list[str]) -> None:
-    lengths = [count(text) for text in texts]
-    line = f"| {texts_name} | {len(lengths)} | {min(lengths)} | {median(lengths):.1f} | {max(lengths)} |"
-    assert line in MINI.joinpath("README.md").read_text(encoding="utf-8").splitlines()

@@ -1,4 +1,4 @@
-"""The command `figeval benchmark build impli-pairs`: pairs of IMPLI's kinds; the rules are in BUILD.md."""
+"""The command `figeval benchmark build impli-pairs`: pairs of IMPLI's kinds; the rules are in README.md."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def readme(name: str, report: JSON) -> str:
         f"# {name}\n\nPairs of IMPLI's kinds, built by `figeval benchmark build impli-pairs` "
         f"with the seed {report['seed']}. "
         "`report.json` holds all numbers, every pair its provenance, `*_rejected.jsonl` the reason for every sentence "
-        "without a pair, `sheets/` a sheet for people to judge; the rules are in figeval's `tasks/impli/BUILD.md`."
+        "without a pair, `sheets/` a sheet for people to judge; the rules are in figeval's `tasks/impli/README.md`."
         f"\n\n    figeval run --include_path FOLDER --tasks {','.join(task_names(name, kinds))} --model minilm",
         *warnings(report),
         f"## Pairs\n\n{markdown_table(header, rows)}",

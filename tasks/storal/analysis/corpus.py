@@ -115,7 +115,7 @@ def _outlines(language: str, context: DataContext) -> tuple[tuple[tuple[str, ...
     if language != "en":
         return (), ""
     built = (row for split in SPLITS for row in storal_rows.open(f"mo2st_en_{split}", context))
-    return tuple(row["outline"] for row in built), "built here (BUILD.md)"
+    return tuple(row["outline"] for row in built), "built here (README.md)"
 
 
 def read_lines(file: Path) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ PAPER, RULE = "paper", "rule"  # values of --topics besides a number
 MIN_SHARE = {"en": "3.2", "zh": "1.6"}  # percent of the morals, as printed
 EXAMPLES = 2  # morals of each topic, as in Table 3
 SHOWN = 5  # most specific topics, as in Table 3
-METHOD = "latent Dirichlet allocation over the morals of the training split (BUILD.md)"
+METHOD = "latent Dirichlet allocation over the morals of the training split (README.md)"
 RULE_TEXT = (
     f"smallest number from {topics.MIN_TOPICS} to {topics.MAX_TOPICS} for which every topic has a specificity above "
     f"{topics.MIN_SPECIFICITY:g}"

@@ -1,4 +1,4 @@
-"""Replacement of one word of a moral by an antonym, for the wrong option of moPref (BUILD.md)."""
+"""Replacement of one word of a moral by an antonym, for the wrong option of moPref (README.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `figeval benchmark build storal`: STORAL's tasks from stories and morals. The rules are in BUILD.md.
+"""The command `figeval benchmark build storal`: STORAL's tasks from stories and morals. The rules are in README.md.
 
 `figeval benchmark build storal-items` makes the items of the built-in English tasks again (frozen.py).
 """

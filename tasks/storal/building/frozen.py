@@ -20,7 +20,7 @@ from . import items, topics
 from .antonyms import WordNetAntonyms
 
 SEED = 0
-TOPICS = 24  # the paper's number: no number up to 60 gives every topic a specificity above 0.5 (BUILD.md)
+TOPICS = 24  # the paper's number: no number up to 60 gives every topic a specificity above 0.5 (README.md)
 PACKAGES = ("jieba", "python-rake", "lemminflect", "nltk", "numpy", "rapidfuzz", "scikit-learn", "scipy", "simplemma")
 
 

@@ -1,4 +1,4 @@
-"""Beginnings and outlines of stories, by the rules of the published mo2st data (BUILD.md)."""
+"""Beginnings and outlines of stories, by the rules of the published mo2st data (README.md)."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def readme(name: str, report: JSON) -> str:
         f"# {name}\n\nTasks in {report['language']!r}, built by `figeval benchmark build storal` "
         f"with the seed {report['seed']} "
         "from pairs of stories and morals. `report.json` holds all numbers; the rules are in figeval's "
-        f"`tasks/storal/BUILD.md`.\n\n    figeval run --include_path FOLDER --tasks {tasks} --model minilm",
+        f"`tasks/storal/README.md`.\n\n    figeval run --include_path FOLDER --tasks {tasks} --model minilm",
         _sizes(report),
         *warnings(report),
         *([_topics(report["mocpt"])] if "mocpt" in report else []),

@@ -1,4 +1,4 @@
-"""Topics of morals by latent Dirichlet allocation, and the choice of their number (BUILD.md)."""
+"""Topics of morals by latent Dirichlet allocation, and the choice of their number (README.md)."""
 
 from __future__ import annotations
 

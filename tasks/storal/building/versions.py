@@ -1,4 +1,4 @@
-"""Versions of a moral in which one word is replaced by a synonym or by an antonym (BUILD.md).
+"""Versions of a moral in which one word is replaced by a synonym or by an antonym (README.md).
 
 A model that has understood a story's value prefers the moral to the version with the antonym. The version with the
 synonym is the control: it means the same as the moral, so a preference against it is one of wording. It is a valid
