@@ -61,7 +61,7 @@ RUNS: dict[str, tuple[str, ...]] = {
 
 SEEN_TASKS = "epic_retrieval_seen,epic_motif,epic_motif_direct"
 FAST = ("--lr", "1e-4", "--epochs")
-TRAINED: dict[str, tuple[str, ...]] = {  # by the name below --models; docs/finetuned.md has the same commands
+TRAINED: dict[str, tuple[str, ...]] = {  # by the name below --models; docs/results.md has the same commands
     "seen": (
         "epic_retrieval_seen",
         "minilm",
