@@ -43,18 +43,16 @@ SETTINGS = {
     "-authors": ("--tasks", "epic_generation", "--split", "authors"),
 }
 FURTHER = "-further"  # ends the names of runs on the other benchmarks, of which only the record is kept
-RANKED = (
-    "storal_mocpt_en,storal_mopref_en,figurative,mabl_all,masalbench,g_idiomalign_all,clue,analobench,"
-    "metaphor_paraphrase_all,isarcasm"
-)
+SHORT = "figurative,masalbench,clue,analobench,metaphor_paraphrase_all,isarcasm,storal_mocpt_en,storal_mopref_en"
+LONG = "mabl_all,g_idiomalign_all,impli_seen_unseen,danish_metaphors,mmfld,mmfld_hyperbole_en"
 RUNS: dict[str, tuple[str, ...]] = {
     **{
         f"{model}{ending}": (*arguments, "--model", model)
         for model in ("random", "tfidf", "glove", "minilm")
         for ending, arguments in SETTINGS.items()
     },
-    f"tfidf{FURTHER}": ("--tasks", f"{RANKED},impli_seen_unseen,danish_metaphors,mmfld", "--model", "tfidf"),
-    f"minilm{FURTHER}": ("--tasks", RANKED, "--model", "minilm"),
+    f"tfidf{FURTHER}": ("--tasks", f"{SHORT},{LONG}", "--model", "tfidf"),
+    f"minilm{FURTHER}": ("--tasks", SHORT, "--model", "minilm"),
     f"seen_expressions{FURTHER}": ("--tasks", "id10m,meta4xnli,epie", "--model", "seen_expressions"),
     "demo": ("--tasks", "epic_mcq,impli", "--model", "minilm", "--limit", "200"),
 }
