@@ -1,4 +1,4 @@
-"""Update the measured numbers in README and docs from the records in `results/measured`; none is typed by hand.
+"""Update the measured numbers in README, docs and bench/README.md from their records; none is typed by hand.
 
     python -m bench.pages [--check]
 
@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -32,12 +33,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bench import simulated
+from bench.extractor import SAMPLES, count_readings
 from bench.measure import TRAINED
 from bench.stored import MEASURED, ROOT, Value, benched, difference, floors, score_of, short, shown, tasks_of
 from figeval.records.reference import published_results
 from figeval.records.run_folder import read_record
 
-PAGES = ("README.md", "docs/getting_started.md", "docs/results.md", "docs/llm.md", "docs/scale.md")
+PAGES = ("README.md", "docs/getting_started.md", "docs/results.md", "docs/llm.md", "bench/README.md")
 # Pages whose decimals in prose must all carry a mark.
 MARKED = ("README.md", "docs/getting_started.md", "docs/results.md")
 
@@ -187,6 +190,21 @@ def generation_row(name: str, cells: list[str]) -> list[str]:
     return [*seconds, f"**{figures['ratio']:.1f} ×**", f"{figures['same']} of {figures['prompts']}"]
 
 
+def training_row(name: str, cells: list[str]) -> list[str]:
+    """Return the cell after the loop: examples per CPU second."""
+    record = benched("train")
+    side = "ours" if name.startswith("`figeval") else "theirs"
+    return [f"{record['figures'][f'{side}_per_cpu_second']:.2f}"] if record else ["–"] * len(cells)
+
+
+def replies_row(name: str, _cells: list[str]) -> list[str]:
+    """Return the cells after the sample: replies | read right | answers found | taken for an answer."""
+    sample = next(number for number, label in SAMPLES.items() if name == f"{number}, {label}")
+    stored = json.loads((ROOT / "bench" / "replies.json").read_text(encoding="utf-8"))["replies"]
+    right, total, hits, answers, invented = count_readings([row for row in stored if row["sample"] == sample])
+    return [f"{total}", f"{right} ({right / total:.0%})".replace("%", " %"), f"{hits} of {answers}", f"{invented}"]
+
+
 def demo_row(name: str, cells: list[str]) -> list[str]:
     """Return the cells after the task or contrast: question | metric | MiniLM, first 200 examples | trivial models."""
     question, metric, *_ = cells
@@ -208,12 +226,21 @@ TABLES: dict[str, dict[str, Row]] = {  # page → beginning of a table's first l
         "| task | metric | floors | MiniLM | fine-tuned |": partial(result_row, models=("minilm", "trained")),
         "| task | metric | floors | TF-IDF | MiniLM |": partial(result_row, models=("tfidf", "minilm")),
     },
-    "docs/llm.md": {
+    "bench/README.md": {
         "| | lm-eval `hf` | figeval |": packed_row,
         "| real weights | requests |": real_row,
         "| on a GPU | requests |": gpu_row,
         "| on a GPU | figeval |": gpu_part_row,
         "| | one prompt at a time | best batch |": generation_row,
+        "| sample of replies |": replies_row,
+        "| | examples per CPU second |": training_row,
+        "| scores | cells |": simulated.coverage_row,
+        "| p = .7, correlation .2 |": simulated.ignored_row,
+        "| limit |": simulated.limit_row,
+        "| paired tests |": simulated.alarms_row,
+        "| skewed differences |": simulated.skewed_row,
+        "| trainings | 3 against 1 |": simulated.seeds_row,
+        "| model that rates all texts |": simulated.powered_row,
     },
 }
 

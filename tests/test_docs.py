@@ -94,7 +94,9 @@ BLOCK = re.compile(
 NOTE = re.compile(r"<!-- (file|needs|output|untested): (.*?) -->")
 LINK = re.compile(r"\]\((?!https?://)(?P<page>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
 PAGES_WITH_LINKS = sorted(
-    (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tasks/*/*.md"), ROOT / "results/README.md")
+    file
+    for pattern in ("*.md", "docs/**/*.md", "tasks/*/*.md", "results/README.md", "bench/README.md")
+    for file in ROOT.glob(pattern)
 )
 
 

@@ -62,9 +62,9 @@ def test_a_difference_is_that_of_compare_and_a_claim_about_it_is_tested_in_pairs
         [expected.difference, expected.low, expected.high]
     )
     claim = "<!-- holds: run minilm epic_retrieval_unseen acc > run glove epic_retrieval_unseen acc -->"
-    assert list(pages.problems("docs/llm.md", claim)) == []
+    assert list(pages.problems("bench/README.md", claim)) == []
     monkeypatch.setattr(pages, "difference", lambda *_: pages.Value(0.1, -0.1, 0.3))
-    assert len(list(pages.problems("docs/llm.md", claim))) == 1
+    assert len(list(pages.problems("bench/README.md", claim))) == 1
 
 
 def test_a_negative_difference_has_a_minus_sign() -> None:
@@ -76,9 +76,9 @@ def test_a_negative_difference_has_a_minus_sign() -> None:
 
 
 def test_a_claim_holds_where_intervals_are_apart_and_not_the_other_way() -> None:
-    assert list(pages.problems("docs/llm.md", f"<!-- holds: {RUN} > {LOWER_SCORE} -->")) == []
+    assert list(pages.problems("bench/README.md", f"<!-- holds: {RUN} > {LOWER_SCORE} -->")) == []
     for wrong in (f"{LOWER_SCORE} > {RUN}", f"{RUN} > {RUN}", f"{RUN} > run nobody epic_retrieval_seen acc"):
-        (problem,) = pages.problems("docs/llm.md", f"<!-- holds: {wrong} -->")
+        (problem,) = pages.problems("bench/README.md", f"<!-- holds: {wrong} -->")
         assert "does not hold" in problem
 
 

@@ -78,7 +78,7 @@ def test_a_name_that_is_not_there() -> None:
         figeval.Txet  # noqa: B018
 
 
-@pytest.mark.parametrize("page", ["docs/plugins.md", "docs/statistics.md", "docs/task_types.md"])
+@pytest.mark.parametrize("page", ["docs/plugins.md", "docs/metrics.md", "docs/task_types.md"])
 def test_the_documentation_for_plugin_authors_imports_what_is_public(page: str) -> None:
     text = (ROOT / page).read_text()
     modules = set(re.findall(r"^\s*from (figeval[\w.]*) import", text, flags=re.MULTILINE))

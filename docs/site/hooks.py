@@ -19,7 +19,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files, InclusionLevel
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("*.md", "docs/**/*.md", "tasks/**/*.md", "results/**/*.md", "tests/third_party/*/*.md")
+PAGES = ("*.md", "docs/**/*.md", "tasks/**/*.md", "results/**/*.md", "tests/third_party/*/*.md", "bench/*.md")
 
 # Functions that yield (path of a page in the repository, its Markdown). Such a page needs no file; those of a folder
 # come in this order wherever the navigation names the folder.

@@ -9,7 +9,7 @@ The author of a metric needs:
 * `batched`, for a metric whose numbers are computed for many examples in one call, each a `Measured`;
 * `answered`, `tied_answers` and `expected_over_ties`, which read a prediction and score ties by expectation.
 
-docs/statistics.md, "What a metric needs to know", has an example of each.
+docs/metrics.md, "Rules for metrics", has an example of each.
 """
 
 from figeval.metrics.statistic import (

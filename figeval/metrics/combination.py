@@ -2,7 +2,7 @@
 
 In a mean over languages, every language counts the same, however many rows it has. Means of different rows are
 independent unless the rows share clusters, as translations of one story do; then they are correlated.
-docs/statistics.md derives the interval and reports its simulated coverage.
+docs/appendix/statistics.md has the formulas, bench/README.md the simulated coverage.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 If few clusters have most of the examples and few of all clusters have most of the difference, the large clusters seldom
 include any of the latter. They then agree with one another, and a variance that is estimated from the clusters' sums
-alone is far too small. The small clusters show what is missing: how much clusters differ. docs/statistics.md reports
+alone is far too small. The small clusters show what is missing: how much clusters differ. bench/README.md reports
 the simulated rates of false alarms.
 """
 
@@ -75,7 +75,7 @@ class PairedTest(IntervalEnds):
 ALPHA = 0.05
 RARE_SHARE = 0.1  # share of the clusters that may have all of a difference
 SKEWED = 1.5  # beyond which a skewness is said; sums of about equal differences have less
-MAX_FALSE_ALARMS = 0.12  # simulated for 30 clusters and more of equal size (docs/statistics.md)
+MAX_FALSE_ALARMS = 0.12  # simulated for 30 clusters and more of equal size (bench/README.md)
 HALVINGS = 50
 ZERO_TOLERANCE = 1e-9  # a mean this close to 0 has no sign, because shares of several orders are rounded
 
@@ -294,7 +294,7 @@ def may_be_missed(n: int, clusters: int, p: float | None) -> str:
 def may_be_skewed(skewness: float, p: float | None, *, independent: bool) -> str:
     """Return a caveat if a difference was found against a few clusters with large differences in the other direction.
 
-    A sample may happen to have too few of those. docs/statistics.md has the simulated rates, of which this is the
+    A sample may happen to have too few of those. bench/README.md has the simulated rates, of which this is the
     highest for 30 clusters and more; below, `may_be_missed` says more.
 
     Args:

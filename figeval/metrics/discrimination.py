@@ -11,7 +11,7 @@ Both are .5 by chance. Either is a mean of two means, one over the positive and 
 of right answers or of *placements*: the share of examples of the other kind that an example stands on the right side of
 (DeLong et al. 1988). Their intervals are therefore made from the intervals of two means and inherit their coverage near
 0 and 1 and with few clusters; clusters with examples of both kinds correlate the two means (Obuchowski 1997).
-docs/statistics.md derives the intervals and reports their simulated coverage.
+docs/appendix/statistics.md has the formulas, bench/README.md the simulated coverage.
 """
 
 from __future__ import annotations

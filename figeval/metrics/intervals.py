@@ -9,7 +9,7 @@ is far too low. The module has three parts, each based on the one before:
   above or below one bound, or Student's t;
 * `resample` and `interval_of_statistic`, the cluster bootstrap for statistics that are not means.
 
-The choice of intervals rests on the simulated coverage in docs/statistics.md.
+The choice of intervals rests on the simulated coverage in bench/README.md.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FEW_CLUSTERS = 10
 MIN_FLOAT = sys.float_info.min  # a p-value that underflows is tiny, not 0
 PRIOR_CORRELATION = 0.2  # prior worth one pair of events in a cluster; without it, rare events hide the correlation
 RESAMPLES = 10_000
-FEWEST_CLUSTERS = 40  # with fewer effective clusters, percentile intervals are too narrow (docs/statistics.md)
+FEWEST_CLUSTERS = 40  # with fewer effective clusters, percentile intervals are too narrow (bench/README.md)
 MOST_UNDEFINED = 0.01  # share of resamples in which a skewed statistic may be undefined, and which are then left out
 CELLS = 2_000_000  # cells of one block of weights: 16 MB
 EXACT_EXPECTATION = "an exact expectation"  # why a score has no interval that other examples would not change

@@ -31,7 +31,7 @@ from figeval.metrics.intervals import (
 from figeval.types import Interval, Score
 
 Floats = NDArray[np.float64]
-FEWEST_SEEDS = 3  # the variance of two seeds has only one degree of freedom (docs/statistics.md)
+FEWEST_SEEDS = 3  # the variance of two seeds has only one degree of freedom (bench/README.md)
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ def test_equal_clusters_are_one_number_each(rows: list[list[float]]) -> None:
 
 @given(CLUSTERED)
 def test_the_variance_by_the_steps_of_the_page(rows: list[list[float]]) -> None:
-    """docs/statistics.md, written out row by row."""
+    """docs/appendix/statistics.md, written out row by row."""
     values = varied_rows(rows)
     n, g, m = len(values), len(rows), float(np.mean(values))
     k = sum(len(cluster) ** 2 for cluster in rows) / n

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bench.extractor import SAMPLES, count_readings, read_again
+from bench.extractor import SAMPLES, read_again
 
 ROOT = Path(__file__).resolve().parents[2]
 STORED_REPLIES: dict[str, Any] = json.loads((ROOT / "bench" / "replies.json").read_text(encoding="utf-8"))
@@ -23,30 +23,6 @@ def test_every_reply_at_hand_is_read_as_it_was_when_all_of_them_were_measured() 
 def test_digests_are_those_of_the_texts() -> None:
     for row in TEXTS:
         assert hashlib.sha256(row["reply"].encode()).hexdigest() == row["reply_sha256"]
-
-
-def test_the_documentation_has_the_counts_of_all_samples() -> None:
-    page = (ROOT / "docs" / "llm.md").read_text(encoding="utf-8").split("\n")
-    for sample, name in SAMPLES.items():
-        right, of, quoted, answers, invented = count_readings(
-            [row for row in STORED_REPLIES["replies"] if row["sample"] == sample]
-        )
-        cells = (str(of), f"{right} ({right / of:.0%})".replace("%", " %"), f"{quoted} of {answers}", str(invented))
-        assert f"| {sample}, {name} | {' | '.join(cells)} |" in page
-
-
-def test_the_documentation_tells_apart_what_an_earlier_sample_has_word_for_word() -> None:
-    page = " ".join((ROOT / "docs" / "llm.md").read_text(encoding="utf-8").split())
-    readings, known_hashes = [], {row["reply_sha256"] for row in STORED_REPLIES["replies"] if row["sample"] == 1}
-    for sample in (2, 3):
-        rows = {row["reply_sha256"]: row for row in STORED_REPLIES["replies"] if row["sample"] == sample}
-        right, of, *_ = count_readings([row for digest, row in rows.items() if digest not in known_hashes])
-        readings.append(f"{right} of {of} ({right / of:.0%})".replace("%", " %"))
-        known_hashes |= rows.keys()
-    assert (
-        f"of the replies that no earlier sample has, each counted once, {readings[0]} and {readings[1]} are read right"
-        in page
-    )
 
 
 def test_samples_share_no_example() -> None:

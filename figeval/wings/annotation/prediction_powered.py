@@ -9,7 +9,7 @@ It is unbiased however biased the predictions are, if the labelled items are a r
 estimated: 0 ignores useless predictions.
 
 How much the predictions help is estimated from the labelled items, too, and a few labels can agree with them by chance.
-Their help is therefore counted with a lower bound of the correlation (docs/statistics.md has the simulated coverage).
+Their help is therefore counted with a lower bound of the correlation (bench/README.md has the simulated coverage).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from figeval.metrics.intervals import (
     wilson,
 )
 
-MIN_LABELLED_CLUSTERS = 20  # effective clusters with labels; with fewer, intervals are too narrow (docs/statistics.md)
+MIN_LABELLED_CLUSTERS = 20  # effective clusters with labels; with fewer, intervals are too narrow (bench/README.md)
 TOO_FEW_LABELS = f"fewer than {MIN_LABELLED_CLUSTERS} independent human labels"
 CONFIDENCE = 0.9  # of the lower bound of the correlation of labels and predictions
 PRIOR_LABELS = 2  # uncorrelated labelled items that it counts in addition to the observed ones

@@ -23,7 +23,7 @@ from figeval.metrics.intervals import LEVEL, Floats, blocks, t_quantile
 from figeval.wings.annotation.battles.davidson import TIE, Davidson
 
 RESAMPLES = 1000
-MIN_CLUSTERS = 10  # with fewer independent examples, intervals are too narrow (docs/statistics.md)
+MIN_CLUSTERS = 10  # with fewer independent examples, intervals are too narrow (docs/appendix/statistics.md)
 MIN_SYSTEMS = 2
 ELO = 400 / math.log(10)  # points of one unit of log-odds
 NORMAL_QUANTILE = 1.959963984540054
