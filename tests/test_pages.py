@@ -19,7 +19,7 @@ def test_the_page_has_the_numbers_that_were_measured(page: str) -> None:
     assert list(pages.problems(page, text)) == []
 
 
-@pytest.mark.parametrize(("page", "number"), [("README.md", ".975"), ("docs/getting_started.md", "0.9750")])
+@pytest.mark.parametrize(("page", "number"), [("README.md", ".717"), ("docs/getting_started.md", "0.7167")])
 def test_the_table_of_the_demo_is_that_of_the_stored_run(page: str, number: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     assert number in text

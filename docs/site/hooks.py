@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import api_pages
 import benchmark_pages
 import command_line
 import lists
@@ -24,6 +25,7 @@ PAGES = ("*.md", "docs/**/*.md", "tasks/**/*.md", "results/**/*.md", "tests/thir
 # Functions that yield (path of a page in the repository, its Markdown). Such a page needs no file; those of a folder
 # come in this order wherever the navigation names the folder.
 GENERATORS: tuple[Callable[[], Iterator[tuple[str, str]]], ...] = (
+    api_pages.pages,
     benchmark_pages.pages,
     command_line.pages,
     lists.pages,
@@ -71,6 +73,8 @@ def written_page(path: str) -> str:
     Intervals in tables are kept on one line.
     """
     text = (ROOT / path).read_text(encoding="utf-8")
+    if path == api_pages.PAGE:
+        text = api_pages.linked(text)
     titled = FILE.sub(lambda found: f'{found["fence"]} title="{found["name"]}"', text)
     unbroken = ROW.sub(lambda found: INTERVAL.sub("\\1\N{NO-BREAK SPACE}", found[0]), titled)
     return unbroken + benchmark_pages.facts(path)
@@ -109,7 +113,8 @@ def in_nav(entry: Any, pages: list[str]) -> Any:
     if isinstance(entry, Mapping):
         return {title: in_nav(value, pages) for title, value in entry.items()}
     if isinstance(entry, list):
-        return [in_nav(value, pages) for value in entry]
+        parts = [in_nav(value, pages) for value in entry]
+        return [page for part in parts for page in (part if isinstance(part, list) else [part])]
     if isinstance(entry, str) and entry.endswith("/"):
         return [path for path in pages if path.startswith(entry)]
     return entry
