@@ -10,11 +10,9 @@ import pytest
 
 import figeval as public
 from tests.processes import figeval
-from tests.test_docs import blocks
 from tests.test_third_party_types import install_package, own_tests_pass
 
 SOURCE = Path(__file__).parent / "third_party/figeval_hello/src/figeval_hello"
-PAGE = Path(__file__).parent.parent / "docs/wings.md"
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +50,6 @@ def test_its_languages_are_listed_and_shown(site: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_its_own_tests_pass(site: Path) -> None:
     own_tests_pass("figeval_hello", site)
-
-
-def test_the_page_for_authors_of_wings_has_its_files() -> None:
-    shown = {block.notes["file"]: block.text for block in blocks(PAGE.read_text()) if "file" in block.notes}
-    files = {f"figeval_hello/{file.name}": file for file in SOURCE.iterdir() if file.suffix in {".py", ".jinja"}}
-    files["tests/test_hello.py"] = SOURCE.parent.parent / "tests/test_hello.py"
-    assert shown == {name: file.read_text() for name, file in files.items()}
 
 
 def test_it_uses_public_names_alone() -> None:

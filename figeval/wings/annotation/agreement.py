@@ -6,7 +6,7 @@ and the correlation of numbers about items, e.g. of an automatic metric with peo
         print(score.metric, score.value, score.low, score.high, score.interval)
 
 Every coefficient is computed from sums over items, so its interval is a bootstrap of items, or of clusters of items.
-Coefficients that are corrected for chance are skewed, so their percentiles are corrected (BCa); docs/annotation.md has
+Coefficients that are corrected for chance are skewed, so their percentiles are corrected (BCa); bench/README.md has
 the coverage.
 Kappa and alpha are low if nearly all ratings fall into one category, however much the raters agree ("kappa paradox",
 Feinstein and Cicchetti 1990). Therefore percent agreement and Gwet's coefficient belong beside them. A coefficient that
