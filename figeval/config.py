@@ -18,6 +18,7 @@ from figeval.io.flag_types import (
     PositiveInt,
     Share,
     TaskSettings,
+    TemplateName,
     Thinking,
 )
 from figeval.io.flag_types import Size as Size
@@ -194,6 +195,14 @@ class RunConfig:
         tuple[str, ...],
         Flag("Also use other prompts of the task: all, or names separated by commas.", identity="if given"),
     ] = ()
+    template: Annotated[
+        TemplateName,
+        Flag(
+            "Template of the prompts, instead of the task's own: a name from `figeval ls templates`, or your own file.",
+            metavar="NAME|FILE",
+            identity="if given",
+        ),
+    ] = ""
     probes: Annotated[
         bool,
         Flag("Also ask without the query, and with the query of another example.", identity="if given"),
@@ -279,6 +288,8 @@ class RunConfig:
             if flag.identity == "always" or (flag.identity == "if given" and getattr(self, name) != DEFAULTS[name])
         }
         values |= _as_flags(values.pop("settings", {}))
+        if "template" in values:
+            values["template"] = Path(self.template).name if "@" in self.template else self.template
         values["model_args"] = {key: value for key, value in self.model_args.items() if key not in IGNORED_MODEL_ARGS}
         texts = clean_json(values)  # as the record has them
         text = json.dumps(texts, sort_keys=True, default=dict)
@@ -380,6 +391,7 @@ class RunOptions(ScoreOptions, total=False):
     reasoning: str | bool
     constrain: bool
     prompts: Names
+    template: str | Path
     probes: bool
     max_cost: float | None
     max_tokens: int | None

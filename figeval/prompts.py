@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from importlib.resources import files
 from importlib.resources.abc import Traversable
 from itertools import islice
 from pathlib import Path
@@ -23,7 +24,7 @@ from jinja2.exceptions import TemplateNotFound
 from jinja2.meta import find_referenced_templates, find_undeclared_variables
 
 from figeval.errors import TaskError
-from figeval.io.files import read_template
+from figeval.io.files import TEMPLATES, read_template
 from figeval.io.sandbox import MAX_SOURCE_CHARS, EvaluationError, compiling, environment, evaluating
 from figeval.io.steps import join_pieces
 from figeval.io.text import near, pluralize
@@ -110,6 +111,14 @@ def load_template(name: str, folder: Traversable | str | None = None) -> PromptT
             raise TaskError(f"template {str(error)!r:.200} is neither next to its task nor built in") from error
     digest = hashlib.sha256("\0".join(sources.values()).encode()).hexdigest()
     return PromptTemplate(name, digest, compiled, _parts(sources[name])[1])
+
+
+def builtin_templates() -> list[str]:
+    """Return the names of the built-in templates, as task files and `--template` write them."""
+    root = files(TEMPLATES)
+    folders = (folder for folder in root.iterdir() if folder.is_dir())
+    names = (f"{folder.name}/{file.name}" for folder in folders for file in folder.iterdir())
+    return sorted(name for name in names if name.endswith(".jinja"))
 
 
 def _sources(name: str, read: Callable[[str], str | None], sources: dict[str, str]) -> dict[str, str]:

@@ -34,6 +34,7 @@ FLAG_VALUES = {
     "fewshot_from": "mini_pairs",
     "calibrate": True,
     "sample": 0.1,
+    "template": "impli/nli.en.jinja",
     "stratify": "cluster",
     "reasoning": "budget=100",
     "constrain": True,

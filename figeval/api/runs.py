@@ -20,7 +20,7 @@ from figeval.errors import OptionError, RecordError
 from figeval.io import frontend
 from figeval.io.settings import parse_settings
 from figeval.io.text import near, one_line
-from figeval.io.validation import as_list, checked_arguments, names_in, reword_message
+from figeval.io.validation import as_list, checked_arguments, names_in, paths_in, reword_message
 from figeval.models.capabilities import KNOWN_CAPABILITIES, capabilities
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder
@@ -30,6 +30,7 @@ from figeval.reporting import table
 from figeval.reporting.grid import Grid, Result
 from figeval.runs.harness import Harness
 from figeval.spec import SuiteSpec, TaskSpec
+from figeval.spec.loader import read_task_files
 from figeval.types import JSON
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from figeval.io.observer import Observer
 
-Task: TypeAlias = str | TaskSpec | SuiteSpec
+Task: TypeAlias = str | Path | TaskSpec | SuiteSpec
 SETTINGS = {"model_args", "head_args", "settings"}  # `a=1,b=x` is the same as {"a": 1, "b": "x"}
 NAMES = ("by", "prompts", "metrics", "evaluate", "lora_targets", "trackers")  # `a,b` is the same as ("a", "b")
 
@@ -59,8 +60,8 @@ def run(
     Results are stored in a folder as they are computed, so an interrupted run loses nothing.
 
     Args:
-        tasks: names of tasks and suites (`"epic_mcq"`, `"epic_mcq,impli"`, `["epic_mcq", "impli"]`), and tasks made
-            with `@figeval.task`, which only this run knows.
+        tasks: names of tasks and suites (`"epic_mcq"`, `"epic_mcq,impli"`, `["epic_mcq", "impli"]`), task files
+            (`"my.task.yaml"`), and tasks made with `@figeval.task`, which only this run knows.
         model: a name from `figeval ls models`, a folder or a hub id; or any object with a capability, i.e. with a
             method such as `embed`, `score_pairs` or `generate`, and with `fingerprint()` or
             `deterministic_by_name = True`. The object is not closed.
@@ -352,7 +353,11 @@ def run_config(tasks: tuple[str, ...], model: str, options: RunOptions) -> RunCo
         OptionError: an option has an invalid value.
     """
     arguments = given_options("figeval.run", options, RunOptions.__annotations__)
-    values = {"batch_size": "auto", **arguments, "tasks": tasks, "model": model}
+    if isinstance(arguments.get("template"), Path):
+        arguments["template"] = str(arguments["template"])
+    names, files = read_task_files(tasks)
+    folders = (*arguments.get("include_path", ()), *files)
+    values = {"batch_size": "auto", **arguments, "tasks": names, "model": model, "include_path": folders}
     try:
         config = TypeAdapter(RunConfig).validate_python(values)
     except ValidationError as error:
@@ -387,12 +392,13 @@ def given_options(function: str, options: Mapping[str, Any], names: Iterable[str
             raise TypeError(f"{function}() has no option {name!r}{near(name, names)}")
     arguments = dict(options)
     for name in NAMES:
-        if isinstance(value := arguments.get(name), str):
+        value = arguments.get(name)
+        if isinstance(value, str | list | tuple) and all(isinstance(part, str) for part in value):
             arguments[name] = names_in(value)
     for name in SETTINGS & arguments.keys():
         arguments[name] = settings_in(name, arguments[name])
-    if isinstance(folder := arguments.get("include_path"), str | Path):
-        arguments["include_path"] = (folder,)
+    if isinstance(folders := arguments.get("include_path"), str | Path | list | tuple):
+        arguments["include_path"] = paths_in(folders)
     return arguments
 
 
@@ -431,6 +437,8 @@ def task_names(tasks: Task | Sequence[Task]) -> tuple[tuple[str, ...], tuple[Tas
     for task in (tasks,) if isinstance(tasks, Task) else tasks:
         if isinstance(task, str):
             names += names_in(task)
+        elif isinstance(task, Path):
+            names.append(str(task))
         elif isinstance(task, TaskSpec | SuiteSpec):
             names.append(task.name)
             if not any(task is registered for registered in objects):

@@ -27,6 +27,7 @@ from figeval.io.flag_types import (
     Share,
     Size,
     TaskSettings,
+    TemplateName,
     Thinking,
 )
 from figeval.io.text import near
@@ -48,6 +49,7 @@ CLICK_ARGUMENTS: tuple[tuple[Any, dict[str, Any]], ...] = (
     (Orders, {"callback": shared.several}),
     (Thinking, {"callback": shared.thinking}),
     (Augment, {"callback": shared.read_augmentation}),
+    (TemplateName, {"callback": shared.template_name}),
     (TaskSettings, {"multiple": True, "callback": shared.task_settings}),
     (tuple[str, ...], {"multiple": True, "callback": shared.split_names}),
     (Mapping[str, str], {"multiple": True, "callback": shared.routes}),
@@ -121,7 +123,7 @@ def former_flags(command: C) -> C:
 prompting = run_flags(
     *("num_fewshot", "fewshot_from", "shots", "fewshot_sampler", "augment", "system_instruction"),
     *("system_as_user", "apply_chat_template", "max_new_tokens", "reasoning", "constrain", "orders", "calibrate"),
-    *("prompts", "routes", "settings", "probes"),
+    *("prompts", "template", "routes", "settings", "probes"),
 )
 portion = run_flags("limit", "sample", "stratify")
 results = run_flags("output_path", "log_samples", "by", "protocol", "split", "metrics")

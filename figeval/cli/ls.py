@@ -59,6 +59,19 @@ def models(harness: Harness) -> Iterator[JSON]:
         yield {"name": entry.name, "summary": entry.summary, "owner": entry.owner}
 
 
+def templates(harness: Harness) -> Iterator[JSON]:
+    """Yield one row per prompt template: the built-in ones, and those that tasks name."""
+    from figeval.prompts import builtin_templates
+
+    tasks_by_template: dict[str, list[str]] = {name: [] for name in builtin_templates()}
+    for _, task in harness.catalogue.tasks.usable(harness.manager):
+        tasks_by_template.setdefault(task.template or task.task_type.template, []).append(task.name)
+        for prompt, wording in task.prompts.items():
+            if wording.template:
+                tasks_by_template.setdefault(wording.template, []).append(f"{task.name}@{prompt}")
+    yield from ({"name": name, "tasks": tasks_by_template[name]} for name in sorted(tasks_by_template))
+
+
 def types(harness: Harness) -> Iterator[JSON]:
     """Yield one row per task type."""
     for entry, kind in harness.task_types.usable(harness.manager):
@@ -120,6 +133,7 @@ OF_THE_CORE = {
     "tasks": Listing(
         tasks, ("name", "type", "splits", "availability", "metrics", "owner", "description"), "for run --tasks"
     ),
+    "templates": Listing(templates, ("name", "tasks"), "for run --template, besides your own file"),
     "types": Listing(types, ("name", "fields", "owner", "description"), "kinds of tasks, for `type:` of a task file"),
     "suites": Listing(suites, ("name", "owner", "description", "tasks"), "several tasks under one name"),
     "models": Listing(models, ("name", "owner", "summary"), "for run --model, besides folders and hub ids"),

@@ -41,8 +41,10 @@ def preview(n: int, ids: tuple[str, ...], **flags: Any) -> None:
     from figeval.config import RunConfig
     from figeval.runs.harness import Harness
     from figeval.runs.preview import preview as preview_of
+    from figeval.spec.loader import read_task_files
 
-    config = RunConfig(**flags)
+    names, files = read_task_files(flags.pop("tasks"))
+    config = RunConfig(**{**flags, "tasks": names, "include_path": (*flags["include_path"], *files)})
     shown = preview_of(config, Harness(include=config.include_path), n, ids)
     for number, (variant, example, questions) in enumerate(shown):
         if number == 0:

@@ -33,8 +33,9 @@ def split_names(
     _context: click.Context, _parameter: click.Parameter, value: str | Sequence[str] | None
 ) -> tuple[str, ...]:
     """Split e.g. `a,b c` and repeated flags into ("a", "b", "c"), as lm-eval reads --tasks."""
-    texts = (value,) if isinstance(value, str) else value or ()
-    return tuple(part for text in texts for part in text.replace(",", " ").split())
+    from figeval.io.validation import names_in
+
+    return names_in(value or ())
 
 
 def some(context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> tuple[str, ...]:
@@ -75,9 +76,9 @@ def task_settings(context: click.Context, parameter: click.Parameter, value: Seq
     from figeval.io.flag_types import TaskSettings
     from figeval.io.validation import first_problem
 
-    given = {key: part for text in value for key, part in settings(context, parameter, text).items()}
+    values = {key: part for text in value for key, part in settings(context, parameter, text).items()}
     try:
-        return dict(TypeAdapter[Any](TaskSettings).validate_python(given))
+        return dict(TypeAdapter[Any](TaskSettings).validate_python(values))
     except ValidationError as error:
         raise click.BadParameter(first_problem(error), param=parameter) from error
 
@@ -93,6 +94,15 @@ def read_augmentation(context: click.Context, parameter: click.Parameter, value:
         return dict(TypeAdapter(Augment).validate_python(settings(context, parameter, value)))
     except ValidationError as error:
         raise click.BadParameter(first_problem(error), param=parameter) from error
+
+
+def template_name(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str:
+    """Return the name of a template, or the path of a file with a digest of its text."""
+    from pydantic import TypeAdapter
+
+    from figeval.io.flag_types import TemplateName
+
+    return str(TypeAdapter[Any](TemplateName).validate_python(value or ""))
 
 
 def thinking(_context: click.Context, parameter: click.Parameter, value: str | None) -> str:
@@ -167,10 +177,23 @@ def include_path(command: C) -> C:
     folders = click.option(
         "--include_path",
         multiple=True,
-        type=click.Path(exists=True, file_okay=False, path_type=Path),
-        help="Folder with additional task files.",
+        callback=task_paths,
+        help="Folders with additional task files, or single ones.",
     )
     return folders(allow_external_files(own_data(command)))
+
+
+def task_paths(_context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> tuple[Path, ...]:
+    """Return folders and task files; `a,b` is the same as the flag given twice."""
+    from figeval.io.validation import split_paths
+    from figeval.spec.loader import KINDS
+
+    paths = split_paths(values)
+    for path in paths:
+        if not path.is_dir() and not (path.name.endswith(tuple(KINDS)) and path.is_file()):
+            problem = f"{str(path)!r} is not a folder with task files, nor a .task.yaml or .suite.yaml file"
+            raise click.BadParameter(problem, param=parameter)
+    return paths
 
 
 def use_copies(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> None:

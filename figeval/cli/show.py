@@ -95,7 +95,7 @@ def show(
     training = record_in(path) if not flags else None
     if training is not None:
         show_training_record(training, as_json)
-    elif find_record(path).is_file():
+    elif not run_or_task.endswith(".yaml") and find_record(path).is_file():
         show_run(path, task, by, view, as_json)
     elif flags:
         raise click.BadParameter(f"no run was found in {run_or_task!r}, and {flags[0]} is for a run")
@@ -194,9 +194,11 @@ def show_named(name: str, include: tuple[Path, ...], as_json: bool) -> None:
     from figeval.records.run_folder import find_record, read_record
     from figeval.runs.harness import Harness
     from figeval.runs.task_info import task_info
+    from figeval.spec.loader import read_task_files
 
+    (name,), files = read_task_files([name])
     manager = plugins.plugin_manager()
-    harness = Harness(manager, include)
+    harness = Harness(manager, (*include, *files))
     catalogue = harness.catalogue
     if name in catalogue.suites:
         suite, tasks = catalogue.suites.get(name), [task.name for task in catalogue.expand([name])]

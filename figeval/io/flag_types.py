@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from annotated_types import Ge, Gt
 
+from figeval.io.files import is_file
 from figeval.io.settings import parse_settings
 from figeval.io.text import whole_number
 from figeval.reasoning import Reasoning
@@ -91,6 +94,14 @@ def _read_augment(value: Mapping[str, Any]) -> Mapping[str, Any]:
         raise ValueError(first_problem(error, Augmentation)) from error
 
 
+def _with_digest(value: str) -> str:
+    """Return the path of a template file with a digest of its text, `mine.jinja@1f0c9a2b`; names stay as they are."""
+    file = Path(value).expanduser()
+    if not (value.endswith(TEMPLATE) and is_file(file)):
+        return value
+    return f"{file}@{hashlib.sha256(file.read_bytes()).hexdigest()[:8]}"
+
+
 def _in_orders(value: str) -> str:
     if not value or value in {"cyclic", "all"} or (whole_number(value) or 0) > 1:
         return value
@@ -117,6 +128,8 @@ Augment = Annotated[
     Mapping[str, Any], FlagCheck(_with_keys, before=True, schema=_augmentation), FlagCheck(_read_augment)
 ]
 Orders = Annotated[str, FlagCheck(_in_orders)]
+TEMPLATE = ".jinja"
+TemplateName = Annotated[str, FlagCheck(_with_digest)]
 SETTING = re.compile(r"(\w+\.)?\w+")
 TaskSettings = Annotated[
     Mapping[str, Any], FlagCheck(_as_settings, before=True, schema=lambda: str | Mapping[str, Any])

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from figeval.errors import FigevalError, OptionError
 from figeval.extras import needed_for
+from figeval.io.files import is_file
 from figeval.io.text import near, one_line
 
 M = TypeVar("M", bound=BaseModel)
@@ -201,7 +202,17 @@ def _words(kinds: tuple[Any, ...]) -> str:
 
 def paths_in(folders: str | Path | Sequence[str | Path], name: str = "include_path") -> tuple[Path, ...]:
     """Return one path or several of the argument `name`. Raises `OptionError` for anything else."""
-    return tuple(map(Path, as_list(folders, str | Path, name, "a path, or a list of paths")))
+    return split_paths(as_list(folders, str | Path, name, "a path, or a list of paths"))
+
+
+def split_paths(paths: Iterable[str | Path]) -> tuple[Path, ...]:
+    """Return paths, with `a,b` as two unless there is a file or a folder of this name."""
+    return tuple(
+        Path(part)
+        for path in paths
+        for part in (path.split(",") if isinstance(path, str) and not Path(path).exists() else [path])
+        if part
+    )
 
 
 def as_list(argument: Any, kind: Any, name: str, expected: str) -> list[Any]:
@@ -228,6 +239,9 @@ def as_list(argument: Any, kind: Any, name: str, expected: str) -> list[Any]:
     return values
 
 
-def names_in(text: str) -> tuple[str, ...]:
-    """Return the names in `a,b c`."""
-    return tuple(text.replace(",", " ").split())
+def names_in(names: str | Iterable[str]) -> tuple[str, ...]:
+    """Return the names in `a,b c`, or in several such texts. A task file whose path has a blank is one name."""
+    parts = [part.strip() for text in ((names,) if isinstance(names, str) else names) for part in text.split(",")]
+    return tuple(
+        name for part in parts for name in ([part] if part.endswith(".yaml") and is_file(Path(part)) else part.split())
+    )

@@ -23,6 +23,7 @@ WITHOUT_EFFECT = {  # flag → why it has no effect on routes that render no pro
     "num_fewshot": "shows no examples",
     "system_instruction": "has no place for a system message",
     "prompts": "shows no prompt",
+    "template": "shows no prompt",
 }
 
 

@@ -393,6 +393,8 @@ def is_allowed(route: Route, task: TaskSpec, config: RunConfig, route_name: str 
 
 def template_file(task: TaskSpec) -> PromptTemplate:
     """Load the template of a task, or that of its task type. Raises `TaskError` if it is missing or broken."""
+    if isinstance(task.replaced_template, PromptTemplate):
+        return task.replaced_template
     return load_template(task.template, task.folder) if task.template else default_template(task)
 
 
@@ -414,6 +416,9 @@ def template_of(task: TaskSpec, route: Route) -> PromptTemplate | None:
     template = template_file(task)
     if route.renders <= template.blocks:
         return template
+    if template is task.replaced_template:
+        missing = " and ".join(sorted(route.renders - template.blocks))
+        raise TaskError(f"--template {template.name} lacks the block {missing} of the route {route.name}; add it")
     general = default_template(task)
     for block in sorted(route.renders - general.blocks):
         raise TaskError(

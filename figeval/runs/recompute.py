@@ -201,11 +201,20 @@ class RecomputedRun:
 
     def _installed_task(self, task: TaskRecord) -> TaskSpec | None:
         """Return a task if it is installed in the version that was run, else None."""
+        name = task.of or task.task
         try:
-            (spec,) = self._harness.catalogue.expand([task.of or task.task])
+            spec = self._chosen.get(name) or self._harness.catalogue.expand([name])[0]
         except UnknownName:
             return None
         return spec if spec.version == task.version else None
+
+    @cached_property
+    def _chosen(self) -> dict[str, TaskSpec]:
+        """The tasks of the run by name, with its settings; empty if they are not all installed."""
+        try:
+            return {task.name: task for task in chosen_tasks(replace(self.config, template=""), self._harness)}
+        except FigevalError:
+            return {}
 
     def _route(self, task: TaskRecord, spec: TaskSpec) -> Route | None:
         """Return the route that a task took, or None if no plugin provides it any more, as of answers from a file."""
@@ -246,6 +255,7 @@ class RecomputedRun:
             return
         try:
             variant = _without_metrics(recorded_variant(stored, config.seed, self._harness), task.added_metrics)
+            variant = replace(variant, task=variant.task.model_copy(update={"settings": spec.settings}))
             portion = Portion(limit=config.limit, sample=config.sample, stratify=config.stratify, seed=config.seed)
             available = survey(stored.task, variant.examples, portion, variant.task.annotations)
             plan = self._plan(variant, route or self._harness.routes.of(spec.type)[0], available, metrics)
@@ -254,6 +264,8 @@ class RecomputedRun:
             task.gaps.append(Gap("data" if is_damage else "data and baselines", str(error), is_damage))
             return
         _describe_task(task.record, plan, has_route=route is not None)
+        if config.template:  # a file that may not be on this machine
+            task.record.template, task.record.template_sha256 = stored.template, stored.template_sha256
         task.record.route = self._chosen_route(spec) or stored.route
         self._recompute_rows(task, plan, metrics)
         if route is not None:

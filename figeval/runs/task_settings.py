@@ -27,7 +27,9 @@ def apply_settings(tasks: Sequence[TaskSpec], config: RunConfig, harness: Harnes
     for key in sorted(config.settings, key=lambda key: _precedence(key, harness)):
         name = key.rpartition(".")[2]
         for task in tasks_of(key, tasks, harness):
-            changes[task.name][name] = _checked(config.settings[key], _declared(task, harness)[name], f"--set {key}")
+            changes[task.name][name] = _check_type(
+                config.settings[key], _declared_settings(task, harness)[name], f"--set {key}"
+            )
     return [_with_settings(task, changes[task.name]) if changes[task.name] else task for task in tasks]
 
 
@@ -38,21 +40,21 @@ def tasks_of(key: str, tasks: Sequence[TaskSpec], harness: Harness) -> list[Task
         TaskError: it is none of them, or none of its tasks has the setting.
     """
     target, _, name = key.rpartition(".")
-    meant = list(tasks)
+    targets = list(tasks)
     if target:
         names = [task.name for task in tasks]
-        known = target in harness.catalogue.tasks or target in harness.catalogue.suites
-        members = {task.name for task in harness.catalogue.expand([target])} if known else set()
-        meant = [task for task in tasks if task.name in members]
-        if not meant:
+        is_registered = target in harness.catalogue.tasks or target in harness.catalogue.suites
+        members = {task.name for task in harness.catalogue.expand([target])} if is_registered else set()
+        targets = [task for task in tasks if task.name in members]
+        if not targets:
             raise TaskError(f"--set {key}: {target!r} is not among the tasks{near(target, names)}: {', '.join(names)}")
-    having = [task for task in meant if name in _declared(task, harness)]
-    if not having:
-        settings = {setting: None for task in meant for setting in _declared(task, harness)}
+    tasks_with_setting = [task for task in targets if name in _declared_settings(task, harness)]
+    if not tasks_with_setting:
+        settings = {setting: None for task in targets for setting in _declared_settings(task, harness)}
         who = target or "these tasks"
         has = f"{who} {'has' if target else 'have'} {', '.join(settings) or 'no settings'}"
         raise TaskError(f"--set {key}: there is no setting {name!r}{near(name, settings)}; {has}")
-    return having
+    return tasks_with_setting
 
 
 def refuse_unused_settings(choices: Iterable[tuple[TaskSpec, Route]], config: RunConfig, harness: Harness) -> None:
@@ -61,28 +63,28 @@ def refuse_unused_settings(choices: Iterable[tuple[TaskSpec, Route]], config: Ru
     for key in config.settings:
         name = key.rpartition(".")[2]
         try:
-            meant = [routes[task.name] for task in tasks_of(key, [task for task, _ in routes.values()], harness)]
+            targets = [routes[task.name] for task in tasks_of(key, [task for task, _ in routes.values()], harness)]
         except TaskError:  # the tasks that it means are left out
             continue
-        if not any(name in route.settings for _, route in meant):
-            task, route = meant[0]
+        if not any(name in route.settings for _, route in targets):
+            task, route = targets[0]
             has = f"which has {', '.join(route.settings) or 'no settings'}"
             raise TaskError(f"--set {key}: {task.name} takes the route {route.name}, {has}; leave it out")
 
 
 def check_settings(task: TaskSpec, harness: Harness) -> None:
     """Raise `TaskError` if no route of the task's type has a setting of its file, or if a value has another type."""
-    declared, source = _declared(task, harness), task.origin or task.name
+    declared, source = _declared_settings(task, harness), task.origin or task.name
     for name, value in task.settings.items():
         if name not in declared:
             has = f"they have {', '.join(declared)}" if declared else "they have none"
             raise TaskError(
                 f"{source}: no route of {task.type} tasks has the setting {name!r}{near(name, declared)}; {has}"
             )
-        _checked(value, declared[name], f"{source}: the setting {name!r}")
+        _check_type(value, declared[name], f"{source}: the setting {name!r}")
 
 
-def _declared(task: TaskSpec, harness: Harness) -> dict[str, Any]:
+def _declared_settings(task: TaskSpec, harness: Harness) -> dict[str, Any]:
     """Return the settings that the routes of a task's type declare, with their defaults."""
     declared: dict[str, Any] = {}
     for route in harness.routes.of(task.type):
@@ -96,7 +98,7 @@ def _precedence(key: str, harness: Harness) -> int:
     return 0 if not target else 1 if target in harness.catalogue.suites else 2
 
 
-def _checked(value: Any, default: Any, source: str) -> Any:
+def _check_type(value: Any, default: Any, source: str) -> Any:
     """Return a value as the type of its default. Raises `TaskError` if it is of another type."""
     match default:
         case bool() if not isinstance(value, bool):

@@ -6,11 +6,14 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from figeval.config import RunConfig
 from figeval.errors import TaskError
+from figeval.io.flag_types import TEMPLATE
 from figeval.io.text import near
+from figeval.prompts import builtin_templates, load_template
 from figeval.runs.harness import Harness
 from figeval.runs.task_settings import apply_settings
 from figeval.spec import TaskSpec
@@ -103,7 +106,26 @@ def chosen_tasks(config: RunConfig, harness: Harness) -> list[TaskSpec]:
                 raise TaskError(f"--{flag} {choice}: none of these tasks has it{near(choice, counterparts)}; {has}")
             names = [getattr(task, field).get(choice, task.name) for task in tasks]
             tasks = harness.catalogue.expand(names)
-    return apply_settings(tasks, config, harness)
+    return [with_template(task, config) for task in apply_settings(tasks, config, harness)]
+
+
+def with_template(task: TaskSpec, config: RunConfig) -> TaskSpec:
+    """Return a task with the template of --template. Raises `TaskError` if there is none of that name."""
+    if not config.template:
+        return task
+    name, _, digest = config.template.rpartition("@")
+    file = Path(name) if name else Path(f"{digest.removesuffix(TEMPLATE)}{TEMPLATE}")
+    try:
+        template = load_template(file.name, file.parent) if name else load_template(file.as_posix(), task.folder)
+    except TaskError as error:
+        if "neither" not in str(error):
+            raise
+        names = builtin_templates()
+        raise TaskError(
+            f"--template {name or digest}: there is no such file, and no template of this name"
+            f"{near(file.as_posix(), names)}; see `figeval ls templates`"
+        ) from error
+    return task.model_copy(update={"template": template.name, "replaced_template": template})
 
 
 def tasks_by_name(config: RunConfig, harness: Harness) -> frozenset[str]:

@@ -341,14 +341,61 @@ def load_catalogue(manager: PluginManager, task_types: TaskTypes, include: Itera
     return catalogue
 
 
+def read_task_files(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[Path, ...]]:
+    """Return the names of tasks and suites, those of files as the files have them, and these files.
+
+    Raises:
+        TaskError: a file is missing or invalid.
+    """
+    files = {name: Path(name).expanduser() for name in names if name.endswith(tuple(KINDS))}
+    for file in files.values():
+        if not is_file(file):
+            raise TaskError(f"there is no file {file}; correct the path, or name a task, see `figeval ls tasks`")
+    return (
+        tuple(read_item(files[name], files[name].parent).name if name in files else name for name in names),
+        tuple(dict.fromkeys(files.values())),
+    )
+
+
+def _of_file(file: Path, add: Callable[[Named], None]) -> None:
+    """Add the item of a file; for a suite also those items in the file's folder that it names, or that these name."""
+    items: dict[str, Named] = {}
+    names = [read_item(file, file.parent).name]
+    read_folder(file.parent, lambda item: items.update({item.name: item}), lambda _file, _message: None)
+    items[names[0]] = read_item(file, file.parent)
+    for name in names:  # grows with every suite
+        item = items.pop(name, None)
+        names += item.tasks if isinstance(item, SuiteSpec) else ()
+        with suppress(DuplicateName):  # kept among the broken ones
+            if item is not None:
+                add(item)
+
+
+def _is_same(item: Named, registered: Named) -> bool:
+    """Return whether an item is read from the file of a registered one."""
+    file, other = (
+        Path(str(getattr(each, "folder", ""))).resolve() / getattr(each, "origin", "") for each in (item, registered)
+    )
+    return file == other
+
+
 def add_included(folder: Traversable, catalogue: Catalogue) -> None:
-    """Add the items of a user's folder. What is wrong with a file is kept under the name that its item should have."""
+    """Add the items of a user's folder or file. What is wrong with it is kept under the name that its item should have.
+
+    A file of an item that is registered already adds nothing.
+    """
 
     def add(item: Named) -> None:
+        registry: Registry[Any] = catalogue.tasks if isinstance(item, TaskSpec) else catalogue.suites
+        if item.name in registry and _is_same(item, registry.get(item.name)):
+            return
         try:
             catalogue.add(item, INCLUDE_FLAG)
         except DuplicateName as error:
             catalogue.broken[item.name] = str(error)  # or the other task of this name would be scored unnoticed
             raise
 
+    if isinstance(folder, Path) and folder.name.endswith(tuple(KINDS)):
+        _of_file(folder, add)
+        return
     read_folder(folder, add, lambda file, message: catalogue.broken.update({file.partition(".")[0]: message}))

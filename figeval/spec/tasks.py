@@ -251,6 +251,7 @@ class TaskSpec(Named):
     owner: str = Field(default="", exclude=True)
     origin: str = Field(default="", exclude=True)  # file name, for messages
 
+    replaced_template: Any = Field(default=None, exclude=True, repr=False)  # that of --template, loaded
     bound_to: TaskType[Any] | None = Field(default=None, exclude=True, repr=False)
 
     @model_validator(mode="after")
@@ -370,7 +371,9 @@ class TaskSpec(Named):
     def with_prompt(self, name: str) -> TaskSpec:
         """Return the task with its additional prompt `name`."""
         wording = self.prompts[name]
-        changes: dict[str, Any] = {"template": wording.template or self.template}
+        changes: dict[str, Any] = {}
+        if wording.template:
+            changes = {"template": wording.template, "replaced_template": None}
         return self.model_copy(update=changes if wording.prompt_fields else {**changes, "prompt_fields": {}})
 
     def split(self, *names: str) -> str | None:

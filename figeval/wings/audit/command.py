@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from figeval import print_result
-from figeval.cli.shared import include_path
+from figeval.cli.shared import include_path, split_names
 
 
 @click.command()
-@click.argument("tasks", nargs=-1, required=True, metavar="TASK|SUITE...")
+@click.argument("tasks", nargs=-1, required=True, callback=split_names, metavar="TASK|SUITE|FILE...")
 @click.option("--seed", default=0, show_default=True, help="Random seed for dividing the items into halves.")
 @click.option(
     "--run",
@@ -35,6 +35,7 @@ def audit(tasks: tuple[str, ...], seed: int, runs: tuple[Path, ...], include_pat
     from figeval import Harness, load
     from figeval.wings.audit.audit import audit as audit_task
 
-    harness = Harness(include=include_path)
-    for task in harness.catalogue.expand(tasks):
+    names, files = Harness.read_task_files(tasks)
+    harness = Harness(include=(*include_path, *files))
+    for task in harness.catalogue.expand(names):
         print_result(audit_task(task, harness, seed, list(map(load, runs))))

@@ -68,10 +68,16 @@ def _read_bounds(_context: click.Context, _parameter: click.Parameter, values: t
     "the run must not be significantly worse.",
 )
 @click.option(
-    "--metric", callback=split_names, help="Metrics of the comparison; by default the first one of each task."
+    "--metric",
+    multiple=True,
+    callback=split_names,
+    help="Metrics of the comparison; by default the first one of each task.",
 )
 @click.option(
-    "--tasks", callback=split_names, help="Tasks, suites and contrasts to compare; by default all of the other run."
+    "--tasks",
+    multiple=True,
+    callback=split_names,
+    help="Tasks, suites and contrasts to compare; by default all of the other run.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed of the tests.")
 @shared_options("json")

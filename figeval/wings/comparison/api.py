@@ -86,9 +86,10 @@ def compare(  # noqa: PLR0913 - a question has many parts
         raise OptionError(f"against {against} is no place of a run, from 0 to {len(paths) - 1}")
     if margin is not None and margin <= 0:
         raise OptionError(f"a margin of {margin:g} is not positive; give the largest difference that does not matter")
-    names = frozenset(names_in(tasks) if isinstance(tasks, str) else tasks)
+    task_names, files = Harness.read_task_files(names_in(tasks))
+    names = frozenset(task_names)
     design = ComparisonDesign(against=against, correction=correction, margin=margin, tasks=names or None)
-    return Comparison(compare_all(paths, metric, seed, prompts, design, Harness() if names else None))
+    return Comparison(compare_all(paths, metric, seed, prompts, design, Harness(include=files) if names else None))
 
 
 class Comparison(Result):

@@ -17,6 +17,7 @@ PAIR = 2
 @click.option("--metric", default="acc", show_default=True, help="Metric to compare.")
 @click.option(
     "--tasks",
+    multiple=True,
     callback=split_names,
     help="Tasks, suites and contrasts to compare, separated by commas; p-values are corrected for their tests only. By "
     "default all that two runs have.",
@@ -41,7 +42,10 @@ PAIR = 2
     help="Also test whether the runs differ by less than MARGIN (two one-sided tests).",
 )
 @click.option(
-    "--prompts", callback=split_names, help="Prompts to compare, one of run A and one of run B, e.g. default,lower."
+    "--prompts",
+    multiple=True,
+    callback=split_names,
+    help="Prompts to compare, one of run A and one of run B, e.g. default,lower.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print all numbers as one JSON object.")
 def compare(  # noqa: PLR0913 - one argument per option
@@ -124,7 +128,9 @@ def difficulty(runs: tuple[Path, ...], metric: str, output: Path | None, as_json
 
 
 @click.command()
-@click.option("--tasks", required=True, callback=split_names, help="Tasks or suites, separated by commas.")
+@click.option(
+    "--tasks", required=True, multiple=True, callback=split_names, help="Tasks or suites, separated by commas."
+)
 @include_path
 @click.option(
     "--disagreement",

@@ -77,7 +77,8 @@ def power(
     names, specs = task_names(tasks)
     plans, inaccurate = {}, []
     with frontend.python_program(watched=False):
-        harness = Harness(include=paths_in(include_path), tasks=specs)
+        names, files = Harness.read_task_files(names)
+        harness = Harness(include=(*paths_in(include_path), *files), tasks=specs)
         for task in harness.catalogue.expand(names):
             clusters = Counter(
                 (example.cluster, "") if example.cluster is not None else (example.id, "alone")

@@ -85,8 +85,8 @@ def _config(
         value = options.get(option)
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < minimum):
             raise OptionError(f"{option}={value!r:.80}: give a whole number of at least {minimum}")
-    include = options.pop("include_path", ())
-    include = (include,) if isinstance(include, str | Path) else tuple(include)
+    tasks, files = Harness.read_task_files(tasks)
+    include = (*options.pop("include_path", ()), *files)
     measures = options.pop("measures", tuple(MEASURES))
     measures = names_in(measures) if isinstance(measures, str) else tuple(measures)
     if unknown := [name for name in measures if name not in MEASURES]:

@@ -12,7 +12,7 @@ from figeval.cli.shared import include_path, some, split_names
 
 
 @click.command()
-@click.option("--tasks", required=True, callback=some, help="Tasks or suites, separated by commas.")
+@click.option("--tasks", required=True, multiple=True, callback=some, help="Tasks or suites, separated by commas.")
 @click.option("--model", "-m", required=True, help="Name, folder or hub id of a language model.")
 @shared_options("model_args")
 @click.option("--limit", "-L", type=click.IntRange(min=1), help="Use only the first N examples of each task.")

@@ -37,11 +37,13 @@ from figeval.cli.shared import include_path, settings, split_names
 @click.option("--layout", help="For latex: comparison, or a table of a paper; see `figeval ls layouts`.")
 @click.option(
     "--tasks",
+    multiple=True,
     callback=split_names,
     help="For --layout comparison and eval_results: tasks, separated by commas; by default all.",
 )
 @click.option(
     "--metrics",
+    multiple=True,
     callback=split_names,
     help="For --layout comparison: metrics, separated by commas; by default the first one of each task.",
 )

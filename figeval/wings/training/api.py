@@ -13,7 +13,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from figeval import JSON, FigevalError, Observer, PluginManager, Result, Run, Table, TrainError, open_display, run
+from figeval import (
+    JSON,
+    FigevalError,
+    Harness,
+    Observer,
+    PluginManager,
+    Result,
+    Run,
+    Table,
+    TrainError,
+    open_display,
+    run,
+)
 from figeval.api.runs import Task, given_options
 from figeval.config import Folders, Names, RunOptions, Settings
 from figeval.io import frontend
@@ -249,6 +261,10 @@ def resolve_config(file: Path | None, flags: Mapping[str, object], manager: Plug
         if file_settings[name]:
             frontend.warn(f"{file}: {name} no longer has any effect; remove it")
     settings = merge_settings(file_settings, {name: read_none(name, value) for name, value in flags.items()})
+    if isinstance(settings.get("task"), str):
+        (settings["task"],), files = Harness.read_task_files([settings["task"]])
+        if files:
+            settings["include_path"] = (*settings.get("include_path", ()), *files)
     if settings.get("preset") and settings.get("task") and settings.get("model"):
         row = choose_row(str(settings["preset"]), str(settings["task"]), str(settings["model"]), manager)
         settings = merge_settings(row.settings, settings, {"preset": row.full_name})

@@ -43,7 +43,7 @@ def _option_arguments(annotation: Any) -> dict[str, Any]:
     if get_origin(annotation) in (dict, Mapping):
         return {"callback": _skip_if_absent(settings), "metavar": "KEY=VALUE,…"}
     if any(get_origin(kind) is tuple for kind in (annotation, *get_args(annotation))):
-        return {"callback": _skip_if_absent(split_names), "metavar": "A,B"}
+        return {"multiple": True, "callback": _skip_if_absent(split_names), "metavar": "A,B"}
     return {"metavar": _metavar(annotation)}
 
 
@@ -56,7 +56,7 @@ def _metavar(annotation: Any) -> str:
 
 
 def _skip_if_absent(read: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda context, parameter, value: None if value is None else read(context, parameter, value)
+    return lambda context, parameter, value: None if value in (None, ()) else read(context, parameter, value)
 
 
 def _format_default(default: object) -> str:

@@ -1,0 +1,114 @@
+"""Tasks and suites named by their files, and one's own template for a task, from the command line and from Python."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import figeval
+from figeval import FigevalError
+from tests.cli.conftest import Cli
+from tests.runs.conftest import write_task
+
+TEMPLATE = """{% block context %}Pair: {{ left }} / {{ right }}
+Answer:{% endblock %}
+{% block continuation %} {{ option }}{% endblock %}
+{% block question %}Pair: {{ left }} / {{ right }}
+Answer:{% endblock %}
+{% block cloze %}{{ left }} / {{ right }}: {{ gap }}{% endblock %}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two tasks and a suite in `my tasks`, beside the working folder."""
+    tasks = tmp_path / "my tasks"
+    tasks.mkdir()
+    for name in ("first", "second"):
+        write_task(tasks, name, 6)
+    (tasks / "both.suite.yaml").write_text("name: both\ntasks: [first, second]\n", encoding="utf-8")
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    return tasks
+
+
+def test_files_and_names_are_run_together_and_resumed(folder: Path, cli: Cli) -> None:
+    tasks = f"mini_pairs,{folder}/first.task.yaml"
+    command = ("run", "--tasks", tasks, "--model", "tfidf", "--limit", "4", "--no_baselines", "-o", "run")
+    cli(*command)
+    record = json.loads(Path("run/run.json").read_text("utf-8"))
+    assert record["config"]["tasks"] == ["mini_pairs", "first"], "as the files name them: paths are of one machine"
+    assert [task["task"] for task in record["tasks"]] == ["mini_pairs", "first"]
+    cli(*command)
+    resumed = figeval.run(
+        ["mini_pairs", folder / "first.task.yaml"], "tfidf", limit=4, baselines=False, output_path="run"
+    )
+    assert resumed.record.started == record["started"]
+    assert "ok" in cli("verify", "run", "--include_path", folder / "first.task.yaml").out
+
+
+def test_a_file_of_a_suite_brings_its_tasks(folder: Path) -> None:
+    run = figeval.run(str(folder / "both.suite.yaml"), "tfidf", limit=4, processes=2, output_path="run")
+    assert run.tasks == ("first", "second")
+
+
+@pytest.mark.parametrize("command", ["show", "preview", "audit"])
+def test_other_commands_take_files_too(command: str, folder: Path, cli: Cli) -> None:
+    assert "first" in cli(command, folder / "first.task.yaml").out
+
+
+@pytest.mark.parametrize(("name", "cure"), [("third.task.yaml", "no file"), ("first.task.yaml", "already registered")])
+def test_a_file_that_cannot_be_used_is_one_line(name: str, cure: str, folder: Path, cli: Cli) -> None:
+    if name.startswith("first"):
+        text = (folder / name).read_text("utf-8").replace("name: first", "name: mini_pairs")
+        (folder / name).write_text(text, encoding="utf-8")
+    assert cure in cli("run", "--tasks", folder / name, "--model", "tfidf").complaint
+
+
+# ---- templates -------------------------------------------------------------------------------------------------------
+
+
+def test_one_s_own_template_is_shown_and_part_of_the_run(tmp_path: Path, folder: Path, cli: Cli) -> None:
+    file = tmp_path / "mine.jinja"
+    file.write_text(TEMPLATE, encoding="utf-8")
+    assert "Pair: " in cli("preview", "mini_pairs", "-n", "1", "--template", file, "--num_fewshot", "0").out
+    identities = set()
+    for text in (TEMPLATE, TEMPLATE.replace("Answer", "So")):
+        file.write_text(text, encoding="utf-8")
+        identities.add(_identity_with(file))
+    moved = file.rename(tmp_path / "work" / "mine.jinja")
+    assert _identity_with(moved) in identities
+    assert len(identities) == 2
+
+
+def _identity_with(file: Path) -> str:
+    from figeval.api.runs import run_config
+
+    return run_config(("mini_pairs",), "tfidf", {"template": str(file)}).identity()
+
+
+@pytest.mark.parametrize(
+    ("text", "cure"),
+    [
+        ("{% block context %}{{ premise }}{% endblock %}", "premise"),
+        ("{% block other %}{% endblock %}", "lacks the block"),
+    ],
+)
+def test_a_template_that_does_not_fit_is_one_line(text: str, cure: str, folder: Path, cli: Cli) -> None:
+    Path("mine.jinja").write_text(text, encoding="utf-8")
+    assert cure in cli("preview", "mini_pairs", "--template", "mine.jinja").out
+
+
+def test_a_template_that_no_model_would_see_is_refused(folder: Path) -> None:
+    with pytest.raises(FigevalError, match="shows no prompt; leave out --template"):
+        figeval.run("mini_pairs", "tfidf", template="impli/nli.en.jinja")
+    with pytest.raises(FigevalError, match=r"did you mean 'impli/nli.en.jinja'.*figeval ls templates"):
+        figeval.run("mini_pairs", "tfidf", template="impli/nli.on")
+
+
+def test_templates_are_listed_with_their_tasks(cli: Cli) -> None:
+    rows = json.loads(cli("ls", "templates", "--json").out)
+    assert "mini_pairs" in next(row["tasks"] for row in rows if row["name"] == "impli/nli.en.jinja")
