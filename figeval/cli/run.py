@@ -25,7 +25,7 @@ from figeval.io.frontend import print_error
     "models",
     required=True,
     multiple=True,
-    help=f"{FLAGS['model'].help} Given several times: one after the other, each in a folder of its own.",
+    help=f"{FLAGS['model'].help} Several, separated by commas: one after the other, each in a folder of its own.",
 )
 @run_flags(*(name for name in FLAGS if name not in {"tasks", "model", "include_path"}))
 @click.option(
@@ -48,7 +48,7 @@ def run(models: tuple[str, ...], slurm: Path | None, **flags: Any) -> int:
 
     from figeval.reporting.grid import say
 
-    names = tuple(dict.fromkeys(models))
+    names = tuple(dict.fromkeys(name for model in models for name in split_models(model)))
     if slurm is not None:
         say(Console(stderr=True), write_job(slurm, names, flags))
         return 0
@@ -57,17 +57,22 @@ def run(models: tuple[str, ...], slurm: Path | None, **flags: Any) -> int:
     return run_model(names[0], flags)
 
 
+def split_models(text: str) -> list[str]:
+    """Return the models in `a,b`; a folder whose name has a comma is one."""
+    return [text] if Path(text).exists() else [name for name in map(str.strip, text.split(",")) if name] or [text]
+
+
 def run_model(model: str, flags: dict[str, Any]) -> int:
     """Run the tasks with a model, print its table, and return the exit code."""
     from rich.console import Console
 
     from figeval.api.runs import run as run_tasks
     from figeval.reporting.grid import say
-    from figeval.reporting.table import show, show_breakdowns
+    from figeval.reporting.table import show_breakdowns, show_folded
 
     console = Console()
     done = run_tasks(model=model, progress=True, **flags)
-    show(done.record, console)
+    show_folded(done.record, console, done.path)
     show_breakdowns(done.record, console)
     say(console, f"\n  {done.path}/run.json")
     return 0 if done.complete else 1

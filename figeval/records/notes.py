@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from figeval.io.text import one_line
 from figeval.records import conditions
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 LEFT_OUT = "left out, since"  # begins the warning of a run about tasks that it does not have
 STRADDLING = "with a token across the border of what is scored, which is encoded apart; lm-eval leaves that token out"
+NoteKind: TypeAlias = Literal["conditions", "answers", "gaps", "warnings"]
 COUNTED = {  # one, and several
     "ties": ("tie, scored by expectation", "ties, scored by expectation"),
     "truncated_inputs": (
@@ -57,10 +58,15 @@ def notes(
         tasks: names of the tasks and contrasts that are shown; by default all.
         metrics: metrics that are shown; by default all.
     """
+    return (text for _, text in notes_by_kind(run, tasks, metrics))
+
+
+def notes_by_kind(
+    run: RunRecord, tasks: Collection[str] | None = None, metrics: Collection[str] | None = None
+) -> Iterator[tuple[NoteKind, str]]:
+    """Yield the same notes with what each is about: conditions, odd or missing answers, gaps, or a warning."""
     shown = run if tasks is None else of_tasks(run, tasks)
-    yield from _definitions(shown)
-    yield from conditions.notes(shown)
-    yield from legend(shown)
+    yield from _of_kind("conditions", chain(_definitions(shown), conditions.notes(shown), legend(shown)))
     for task in shown.tasks:
         yield from _of_task(task)
     answered = (
@@ -70,10 +76,28 @@ def notes(
         ((task.task, score) for task in answered for score in scores_or_reasons(task)),
         ((contrast.name, score) for contrast in shown.contrasts for score in contrast.scores),
     )
-    yield from missing((name, score) for name, score in scores if metrics is None or score.metric in metrics)
-    yield from conditions.incomplete(shown)
-    yield from _unanswered_notes(shown)
-    yield from _of_run(run, shown)
+    gaps = missing((name, score) for name, score in scores if metrics is None or score.metric in metrics)
+    yield from _of_kind("gaps", gaps)
+    yield from _of_kind("answers", chain(conditions.incomplete(shown), _unanswered_notes(shown)))
+    yield from _of_kind("conditions", conditions.partial(shown))
+    yield from _of_kind("warnings", _of_run(run, shown))
+
+
+def marked_tasks(run: RunRecord) -> dict[str, list[NoteKind]]:
+    """Return for each task whose scores need a mark what notes it has: warnings, or odd or missing answers."""
+    in_warnings = {name for text in run.warnings for name in text.partition(": ")[0].split(", ")}
+    kinds: dict[str, list[NoteKind]] = {}
+    for task in run.tasks:
+        odd = any(count for kind, count in task.counts.items() if kind not in {"ok", "ties"})
+        has_warning = bool(task.warnings) or task.error is not None or task.task in in_warnings
+        of_task: list[NoteKind] = [*(["answers"] if odd else []), *(["warnings"] if has_warning else [])]  # type: ignore[list-item]
+        if of_task:
+            kinds[task.task] = of_task
+    return kinds
+
+
+def _of_kind(kind: NoteKind, texts: Iterable[str]) -> Iterator[tuple[NoteKind, str]]:
+    return ((kind, text) for text in texts)
 
 
 def shared_notes(
@@ -103,24 +127,23 @@ def _definitions(run: RunRecord) -> Iterator[str]:
     yield from dict.fromkeys(remark for contrast in run.contrasts for remark in contrast.remarks)
 
 
-def _of_task(task: TaskRecord) -> Iterator[str]:
+def _of_task(task: TaskRecord) -> Iterator[tuple[NoteKind, str]]:
     """Yield the notes about a task alone: hidden gold answers, its data, odd answers, warnings, and its failure."""
     if task.hidden:
-        yield f"{task.task}: {task.hidden} of {task.n} gold answers are hidden and not scored"
+        yield "conditions", f"{task.task}: {task.hidden} of {task.n} gold answers are hidden and not scored"
     if task.variant is None and (remark := task.settings.get("remark")):  # variants have the same data
-        yield f"{task.task}: {one_line(remark)}"
+        yield "conditions", f"{task.task}: {one_line(remark)}"
     counts = ((kind, count) for kind, count in task.counts.items() if kind != "ok" and count)
     odd = [f"{count} {COUNTED.get(kind, (kind, kind))[count != 1]}" for kind, count in counts]
     if odd:
-        yield f"{task.task}: {'; '.join(odd)}"
-    yield from (f"{task.task}: {warning}" for warning in task.warnings)
+        yield "answers", f"{task.task}: {'; '.join(odd)}"
+    yield from (("warnings", f"{task.task}: {warning}") for warning in task.warnings)
     if task.error:
-        yield f"{task.task} failed: {task.error.strip().splitlines()[-1]}"
+        yield "warnings", f"{task.task} failed: {task.error.strip().splitlines()[-1]}"
 
 
 def _of_run(run: RunRecord, shown: RunRecord) -> Iterator[str]:
-    """Yield which examples were used, and the warnings of the run and its model."""
-    yield from conditions.partial(shown)
+    """Yield the warnings of the run and its model."""
     stored = set(conditions.partial(run))  # a warning of its own in the record, about all tasks
     are_all = len(shown.tasks) == len(run.tasks)
     warnings = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -57,7 +58,8 @@ def format_cell(value: object) -> str:
 class Grid:
     """Heading and rows with the same number of cells; the columns named in `right` are right-aligned numbers.
 
-    `spare` names the columns that a narrow terminal omits, in this order; plain text has all of them.
+    `spare` names the columns that a narrow terminal omits, in this order; plain text has all of them. `below` is the
+    column whose cells stand below their rows where they do not fit beside them.
     """
 
     head: tuple[str, ...]
@@ -65,14 +67,21 @@ class Grid:
     title: str = ""
     right: Collection[str] = ()
     spare: Sequence[str] = ()
+    below: str = ""
 
     def print(self, console: Console) -> None:
-        """Print the grid on a rich console, cleaned: cells may come from models, servers and foreign records."""
-        if console.is_terminal:
+        """Print the grid on a rich console, cleaned: cells may come from models, servers and foreign records.
+
+        Plain text has the width of the variable COLUMNS, if there is one.
+        """
+        from rich.text import Text
+
+        is_limited = console.is_terminal or "COLUMNS" in os.environ
+        if is_limited and (narrow := self._harmless()._narrow(console.width)) is not None:
+            console.print(Text("\n".join(narrow)), soft_wrap=True)
+        elif console.is_terminal:
             console.print(self._harmless()._table(console.width))
         else:
-            from rich.text import Text
-
             console.print(Text("\n".join(self.lines())), soft_wrap=True)  # Text: "[" is no markup, ":x:" no emoji
 
     def lines(self) -> list[str]:
@@ -100,7 +109,29 @@ class Grid:
 
     def _harmless(self) -> Grid:
         head, *rows = (tuple(map(_flat, cells)) for cells in (self.head, *self.rows))
-        return Grid(head, rows, _flat(self.title), set(map(_flat, self.right)), tuple(map(_flat, self.spare)))
+        right, spare = set(map(_flat, self.right)), tuple(map(_flat, self.spare))
+        return Grid(head, rows, _flat(self.title), right, spare, _flat(self.below))
+
+    def _narrow(self, width: int) -> list[str] | None:
+        """Return lines with the cells of the column `below` under their rows; None if they fit beside or nowhere."""
+        if self.below not in self.head or self._width(range(len(self.head)), AND) <= width:
+            return None
+        column_index = self.head.index(self.below)
+        below = [f"    {self.below}: {row[column_index]}" if row[column_index] else "" for row in self.rows]
+        indexes = [index for index in range(len(self.head)) if index != column_index]
+        for column in ("", *self.spare):
+            indexes = [index for index in indexes if self.head[index] != column]
+            if self._width(indexes, AND) <= width:
+                break
+        else:
+            return None
+        if max(map(len, below), default=0) > width:
+            return None
+        head, *rows = (tuple(cells[index] for index in indexes) for cells in (self.head, *self.rows))
+        shown = Grid(head, rows, right=self.right)
+        first, *lines = shown.lines()
+        pairs = (text for pair in zip(lines, below, strict=True) for text in pair if text)
+        return [*([self.title] if self.title else []), first, *pairs]
 
     def _justified(self, column: str, text: str, width: int) -> str:
         return text.rjust(width) if column in self.right else text.ljust(width)

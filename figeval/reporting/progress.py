@@ -36,9 +36,9 @@ def open_display(*, progress: bool) -> Observer:
 
 
 class Lines:
-    """Plain lines: at the start, after five seconds, every ten seconds from then on, and at the end.
+    """Plain lines: after five seconds, every ten seconds from then on, and at the end.
 
-    What usually takes no time has no line at the start, and one only when nothing was printed for five seconds.
+    What is waited for and is no stage has a line at the start, unless it usually takes no time.
 
     A clock prints the lines: also if nothing has changed, so that a slow model can be told from one that hangs, and
     once for many updates that come together.
@@ -106,6 +106,7 @@ class Display(Observer):
         self._bars = _make_bars(console)
         self.lines = None if console.is_terminal else Lines(console)
         self._stage: Task | None = None
+        self._head = ""  # of the line that ends the stage, with its sign
         self._waiting: TaskID | None = None
         self._done = 0  # units of the stage that are finished
         self._done_before_call = 0  # those that were when the model was called; it may answer part by part
@@ -124,7 +125,9 @@ class Display(Observer):
         self._stage = next(task for task in self._bars.tasks if task.id == bar)
         if self.lines is not None:
             notes = [note, f"{done:,} of them kept from before" if done else ""]
-            self.lines.start(", ".join(filter(None, [f"{stage}: {pluralize(total, unit)}", *notes])))
+            head = ", ".join(filter(None, [f"{stage}: {pluralize(total, unit)}", *notes]))
+            self._head = f"{stage}:" if note else f"{head},"  # a note, such as a cost, is said before
+            self.lines.start(head, later=not note)
             self._update(done)
 
     def reach(self, done: int, figures: Mapping[str, float] = NO_FIGURES) -> None:
@@ -157,7 +160,7 @@ class Display(Observer):
         self._bars.update(stage.id, status=outcome)
         self._bars.stop_task(stage.id)
         if self.lines is not None:
-            self.lines.end(f"{stage.fields['stage']}: {outcome}")
+            self.lines.end(f"{self._head} {outcome}")
         self._stage = None
 
     def say(self, text: str) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from figeval.io.text import one_line
 from figeval.records import notes as run_notes
 from figeval.records.conditions import OF_ALL, if_answered
 from figeval.records.schema import (
@@ -21,6 +23,7 @@ from figeval.records.schema import (
 from figeval.reporting.grid import (
     AND,
     EMPTY_CELL,
+    UNRELIABLE_MARK,
     UNRELIABLE_NOTE,
     Grid,
     format_interval,
@@ -30,6 +33,8 @@ from figeval.reporting.grid import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
 
     from figeval.records.sweep import SeedScore
@@ -45,6 +50,16 @@ OF_CHOICES = ("offered", "chosen", "95 % interval", "of wrong", "interval of it"
 RIGHT_ALIGNED = frozenset({"value", "95 % interval", "n", "clusters"})
 SPARE = ("clusters", "route")
 MARKS: dict[Role | None, str] = {"trained": "‡", "chosen": "†", None: ""}  # for scores on examples that were seen
+NO_MARKS: Mapping[str, str] = MappingProxyType({})
+MAX_NOTES = 6  # below the table of a run; of more, there is a line for each kind
+MAX_NOTE_CHARS = 90
+KIND_MARKS = {"warnings": "!", "answers": "?", "gaps": EMPTY_CELL, "conditions": ""}  # kind of notes → mark of scores
+KIND_NAMES = {
+    "warnings": "{} warnings",
+    "answers": "odd or missing answers in {} notes",
+    "gaps": "{} notes on missing values and intervals",
+    "conditions": "{} notes on what was asked and how it is scored",
+}
 MEAN = "  mean"  # head of a line with the unweighted mean over languages
 REST_LABEL = "  remaining examples"  # head of a line with the score on examples that the model has not seen
 
@@ -73,8 +88,11 @@ def baselines(records: Sequence[BaselineRecord], metric: str) -> str:
     return AND.join(f"{name} {score.value:.3f}" for name, score in scores if score.value is not None)
 
 
-def rows(record: RunRecord) -> Iterator[tuple[str, ...]]:
-    """Yield the rows of the table, with HEAD's columns; a task's name is only in its first row."""
+def rows(record: RunRecord, marks: Mapping[str, str] = NO_MARKS) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of the table, with HEAD's columns; a task's name is only in its first row.
+
+    `marks` are put behind the values of a task, by its name.
+    """
     for task in record.tasks_with_rows():
         name = f"{task.task} (probe)" if task.kind == "probe" else task.task
         if not task.scores or task.status == "failed":
@@ -82,7 +100,7 @@ def rows(record: RunRecord) -> Iterator[tuple[str, ...]]:
             yield (name, task.route, state, EMPTY_CELL, EMPTY_CELL, EMPTY_CELL, EMPTY_CELL, "")
         for index, score in enumerate(order_scores(task)):
             first = (name, task.route) if index == 0 else ("", "")
-            yield from lines(task, score, *first)
+            yield from lines(task, score, *first, mark=marks.get(task.task, ""))
     for macro in record.macro:
         value = format_number(macro.value) + MARKS[macro.seen]
         yield (f"{macro.suite}: macro mean of {macro.tasks}", "", macro.metric, value, "", "", "", "")
@@ -102,7 +120,7 @@ def order_scores(task: TaskRecord) -> list[ScoreRecord]:
     return sorted(task.scores, key=lambda score: positions[score.metric])
 
 
-def lines(task: TaskRecord, score: ScoreRecord, name: str, route: str) -> Iterator[tuple[str, ...]]:
+def lines(task: TaskRecord, score: ScoreRecord, name: str, route: str, mark: str = "") -> Iterator[tuple[str, ...]]:
     """Yield the rows of one metric of a task, with name and route in the first one.
 
     There is one row, or one for each language and one for their mean, and below the row of the remaining examples.
@@ -115,7 +133,8 @@ def lines(task: TaskRecord, score: ScoreRecord, name: str, route: str) -> Iterat
             head = f"{name if is_first else ''}  {part}" if part else MEAN if task.languages else name
         for part_score in scores:
             if part_score.metric == score.metric:
-                yield (head, route if is_first else "", *cells(part_score, trivial, task))
+                metric, value, *rest = cells(part_score, trivial, task)
+                yield (head, route if is_first else "", metric, value + mark, *rest)
         is_first = False
 
 
@@ -197,13 +216,15 @@ def contrasts(record: RunRecord) -> Iterator[tuple[str, ...]]:
             yield ("" if index else contrast.name, metric, value, limits, *counts, trivial)
 
 
-def grids(record: RunRecord) -> Iterator[Grid]:
+def grids(record: RunRecord, marks: Mapping[str, str] = NO_MARKS) -> Iterator[Grid]:
     """Yield the tables of a run: scores, contrasts, scores over prompts, and the kinds of options that were chosen."""
-    yield Grid(HEAD, list(rows(record)), f"{record.model.name} ({record.model.backend})", RIGHT_ALIGNED, SPARE)
+    title = f"{record.model.name} ({record.model.backend})"
+    yield Grid(HEAD, list(rows(record, marks)), title, RIGHT_ALIGNED, SPARE, "baselines")
     if record.contrasts:
         labels = AND.join(dict.fromkeys(contrast.label for contrast in record.contrasts))
         counts = {"value", "95 % interval", "positive", "negative", "clusters"}
-        yield Grid(OF_CONTRASTS, list(contrasts(record)), f"discrimination: {labels} against the rest", counts)
+        title = f"discrimination: {labels} against the rest"
+        yield Grid(OF_CONTRASTS, list(contrasts(record)), title, counts, ("clusters",), "baselines")
     if record.spreads:
         yield Grid(OVER_PROMPTS, list(spreads(record)), "over prompts", {"prompts", "mean", "range"})
     if record.variances:
@@ -216,6 +237,33 @@ def grids(record: RunRecord) -> Iterator[Grid]:
 def show(record: RunRecord, console: Console) -> None:
     """Print the tables of a run on a rich console, and the notes under them."""
     print_grids(console, grids(record), notes(record))
+
+
+def show_folded(record: RunRecord, console: Console, path: Path) -> None:
+    """Print the tables of a run; if it has many notes, one line for each kind, with its mark at the scores."""
+    notes_by_kind = list(run_notes.notes_by_kind(record))
+    explanations = list(signs(record))
+    if len(notes_by_kind) + len(explanations) <= MAX_NOTES:
+        show(record, console)
+        return
+    marks = {
+        task: "".join(KIND_MARKS[kind] for kind in kinds) for task, kinds in run_notes.marked_tasks(record).items()
+    }
+    texts: dict[str, list[str]] = {kind: [] for kind in KIND_MARKS}
+    for kind, text in notes_by_kind:
+        texts[kind].append(text)
+    lines = [fold_notes(kind, of_kind) for kind, of_kind in texts.items() if of_kind]
+    marked = [text for text in explanations if text[0] in {*MARKS.values(), UNRELIABLE_MARK}]
+    total = len(notes_by_kind) + len(explanations)
+    print_grids(console, grids(record, marks), [*marked, *lines, f"figeval show {path} prints all {total} notes"])
+
+
+def fold_notes(kind: str, texts: Sequence[str]) -> str:
+    """Return one line for all notes of a kind, with the mark that the scores have."""
+    head = f"{KIND_MARKS[kind]} " if KIND_MARKS[kind] else ""
+    if len(texts) == 1:
+        return head + one_line(texts[0], MAX_NOTE_CHARS)
+    return f"{head}{KIND_NAMES[kind].format(len(texts))}, such as: {one_line(texts[0], MAX_NOTE_CHARS)}"
 
 
 def choices_grid(task: str, table: ChoicesRecord) -> Grid:

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from figeval import Grid, Interval, Route, Run, RunRecord
+from figeval.reporting.table import show_folded
 from figeval.testing import harness
 from tests.cli.conftest import Cli
 from tests.finished_runs import model, run, score, task
@@ -221,6 +222,30 @@ def test_nothing_is_cut_on_a_terminal(width: int) -> None:
     if width >= 80:
         assert "impli_idioms_silver_ent" in text
         assert "chance 0.200" in text
+
+
+def test_a_narrow_terminal_has_the_baselines_below_their_scores() -> None:
+    lines = print_table(run(task()), force_terminal=True, width=60, color_system=None).splitlines()
+    assert lines[1].split() == ["task", "route", "metric", "value", "95", "%", "interval", "n"]
+    assert lines[3] == "    baselines: chance 0.200 · overlap 0.125"
+
+
+def test_many_notes_of_a_run_are_folded_and_their_scores_marked(tmp_path: Path) -> None:
+    biased = task("biased", warnings=["picked with the help of minilm", *(f"remark {number}" for number in range(9))])
+    record = run(task("plain"), biased, task("silent", counts={"ok": 30, "refusal": 10}))
+    out = io.StringIO()
+    show_folded(record, Console(file=out, width=200), tmp_path)
+    text = out.getvalue()
+    values = {line.split()[0]: line.split()[3] for line in text.splitlines() if "by_cosine" in line}
+    assert values == {"plain": "0.2500", "biased": "0.2500!", "silent": "0.2500?"}
+    below = text.partition("silent")[2].splitlines()[1:]
+    assert below[0].startswith("  ! 10 warnings, such as: biased: picked with the help of minilm")
+    assert below[-1] == f"  figeval show {tmp_path} prints all {len(notes(record))} notes"
+    assert len(below) <= 6
+    short = run(task("biased", warnings=["picked with the help of minilm"]))
+    out = io.StringIO()
+    show_folded(short, Console(file=out), tmp_path)
+    assert out.getvalue() == print_table(short)
 
 
 def test_a_narrow_terminal_does_without_spare_columns_and_breaks_between_parts() -> None:

@@ -15,7 +15,7 @@ from figeval.records.sweep import SEEDS, SeedsRecord, read, run_or_seeds
 from figeval.reporting.grid import format_interval, format_number
 from figeval.wings.check.bounds import BOUNDS, BoundKind, Condition, check_bounds
 from figeval.wings.check.regressions import check_margin, compare_with
-from figeval.wings.comparison.api import format_p_value
+from figeval.wings.comparison.runs_by_task import format_p_value
 
 Bounds = Mapping[str, float]
 SYMBOLS = {  # of conditions, as people see them

@@ -15,18 +15,18 @@ from figeval.metrics.differences import ALPHA, PairedTest
 from figeval.records import conditions
 from figeval.records import notes as run_notes
 from figeval.records.schema import to_json
-from figeval.reporting.grid import EMPTY_CELL, format_interval, format_number
+from figeval.reporting.grid import UNRELIABLE_MARK, UNRELIABLE_NOTE, format_interval, format_number
 from figeval.reporting.table import effective
 from figeval.wings.comparison.detectable import reachable
 from figeval.wings.comparison.family import ComparisonDesign, RankedRun, RunComparisons, compare_all
 from figeval.wings.comparison.pair import RunComparison, tasks_of
+from figeval.wings.comparison.runs_by_task import CORRECTED, confidence_set, format_p_value, table_by_task
 from figeval.wings.comparison.task_comparison import TaskComparison, argument_of
 
 if TYPE_CHECKING:
     import pandas
 
 PAIR = 2
-CORRECTED = {"holm": "Holm", "bh": "BH"}
 # What the intervals of a table are, by their method.
 INTERVALS = {
     "score": "Tango's score interval for independent 0/1 values",
@@ -174,8 +174,10 @@ class Comparison(Result):
 
     @property
     def grids(self) -> list[Grid]:
-        """Tables that the command line prints: the ranks of three or more runs, and the differences."""
-        return [*reversed(super().grids)]
+        """Tables that the command line prints: a row for each task, or of three or more runs for each task and run."""
+        if len(self.result.runs) == PAIR:
+            return [*super().grids]
+        return [table_by_task(self.result, self.labels, self.metric).grid]
 
     @property
     def _differences(self) -> Table[PairedTask]:
@@ -204,13 +206,23 @@ class Comparison(Result):
             Column("rank", "Int64", head="rank"),
             Column("best", "Int64"),
             Column("worst", "Int64"),
-            Column(value=_confidence_set, head="95 % set", align="right"),
+            Column(value=confidence_set, head="95 % set", align="right"),
             Column("n", "Int64", head="n"),
         ]
         return Table(columns, self.result.ranks, f"{self.metric}: ranks")
 
     def notes(self) -> Iterator[str]:
         """Yield the lines below the tables: conditions of the runs, number of tests, and what was left out."""
+        yield from self._notes_of_runs()
+        yield from self._notes_of_columns()
+        lines: dict[str, list[str]] = {}
+        for (a, b), pair in self.result.pairs.items():
+            for line in _omissions(pair):
+                lines.setdefault(line, []).append(f"A = {self.labels[a]}, B = {self.labels[b]}")
+        for line, pairs in lines.items():
+            yield line if len(pairs) == len(self.result.pairs) else f"{'; '.join(pairs)}: {line}"
+
+    def _notes_of_runs(self) -> Iterator[str]:
         result = self.result
         names = ("A", "B") if len(result.runs) == 2 and (0, 1) in result.pairs else self.labels
         of_runs = [
@@ -219,16 +231,24 @@ class Comparison(Result):
         for note in dict.fromkeys(note for notes in of_runs for note in notes):
             subjects = [name for name, notes in zip(names, of_runs, strict=True) if note in notes]
             yield f"{'all runs' if len(subjects) == len(names) > 2 else ' and '.join(subjects)}: {note}"
+
+    def _notes_of_columns(self) -> Iterator[str]:
+        result = self.result
         method = {"holm": "Holm's", "bh": "Benjamini and Hochberg's"}[result.correction]
         yield f"{method} correction over {self.family} test{'s' * (self.family != 1)}"
         scores = (score for run in result.runs for task in run.tasks for score in task.scores)
         if any(score.metric == self.metric and not score.higher_is_better for score in scores):
-            yield f"{self.metric}: lower is better, so that A is better where A − B is negative"
+            sign = "A is better where A − B" if len(result.runs) == PAIR else "a run is better where the difference"
+            yield f"{self.metric}: lower is better, so that {sign} is negative"
         tasks = [task for pair in result.pairs.values() for task in pair.tasks]
         methods = [task.comparison.interval.method for task in tasks]
         if texts := dict.fromkeys(INTERVALS[method] for method in methods if method):
             yield f"95 % interval: {'; '.join(texts)}"
-        if any(task.detectable is not None for task in tasks):
+        if any(UNRELIABLE_MARK in line for grid in self.grids for line in grid.lines()):
+            yield UNRELIABLE_NOTE
+        if len(result.runs) > PAIR and result.against is None:
+            yield "other pairs of runs: figeval compare --json, or `differences` in Python"
+        if len(result.runs) == PAIR and any(task.detectable is not None for task in tasks):
             yield f"detectable: the difference that p < {ALPHA:g}, uncorrected, would find with probability 0.8"
         if result.margin is not None:
             yield f"p (equivalent): two one-sided tests of a difference of {result.margin:g} or more, uncorrected"
@@ -236,12 +256,6 @@ class Comparison(Result):
         if result.ranks:
             yield "ranks: 95 % confidence sets from Holm-corrected tests of all pairs, on examples all runs answered"
         yield from dict.fromkeys(f"{self.metric}: {remark}" for remark in self._remarks())
-        lines: dict[str, list[str]] = {}
-        for (a, b), pair in result.pairs.items():
-            for line in _omissions(pair):
-                lines.setdefault(line, []).append(f"A = {self.labels[a]}, B = {self.labels[b]}")
-        for line, pairs in lines.items():
-            yield line if len(pairs) == len(result.pairs) else f"{'; '.join(pairs)}: {line}"
 
     def _tasks_of(self, run: int) -> set[str]:
         """Return the tasks and contrasts of a run, as it names them, that were compared."""
@@ -370,17 +384,8 @@ def _clusters(row: PairedTask) -> str:
     return f"{row.test.clusters}{effective(row.test.clusters, row.test.effective_clusters)}"
 
 
-def _confidence_set(rank: RankedRun) -> str:
-    return EMPTY_CELL if rank.best is None else f"{rank.best} to {rank.worst}"
-
-
 def _detectable(task: TaskComparison) -> str:
     """Return the detectable difference, `none` if the test can find none, or a dash if there is no test."""
     if task.detectable is None and task.comparison.p is not None and reachable(task.comparison) == 0:
         return "none"
     return format_number(task.detectable)
-
-
-def format_p_value(p: float | None) -> str:
-    """Return a p-value with four decimals, never as 0."""
-    return EMPTY_CELL if p is None else "<0.0001" if p < 1e-4 else f"{p:.4f}"

@@ -87,6 +87,7 @@ class RunComparisons:
         correction: how p-values were corrected for the number of tests.
         family: number of tests in all comparisons.
         margin: largest difference that does not matter, or None.
+        against: index of the run that all others are compared with, or None for all pairs.
         ranks: ranks on each task; empty for two runs, or if only some pairs were compared.
     """
 
@@ -96,6 +97,7 @@ class RunComparisons:
     correction: Correction
     family: int
     margin: float | None = None
+    against: int | None = None
     ranks: tuple[RankedRun, ...] = ()
 
 
@@ -150,6 +152,7 @@ def compare_all(
         correction=correction,
         family=next(iter(pairs.values())).family,
         margin=design.margin,
+        against=design.against,
         ranks=() if is_planned else tuple(_rank_all(sides, metric, seed, draws, uncorrected)),
     )
 
