@@ -35,6 +35,7 @@ class RunOfTask:
     high: float | None = None
     p: float | None = None
     p_adjusted: float | None = None
+    p_equivalence: float | None = None
 
     def shown(self, number: float | None) -> str:
         """Return a difference, or nothing for the reference."""
@@ -102,7 +103,8 @@ def _difference(by_pair: Mapping[tuple[int, int], TaskComparison], run: int, ref
         test = compared.comparison
         numbers = [None if number is None else sign * number + 0.0 for number in (test.difference, test.low, test.high)]
         difference, low, high = numbers if sign == 1 else (numbers[0], numbers[2], numbers[1])
-        return {"difference": difference, "low": low, "high": high, "p": test.p, "p_adjusted": compared.p_adjusted}
+        p_values = {"p": test.p, "p_adjusted": compared.p_adjusted, "p_equivalence": compared.p_equivalence}
+        return {"difference": difference, "low": low, "high": high, **p_values}
     return {}
 
 
@@ -123,6 +125,11 @@ def table_by_task(result: RunComparisons, labels: Sequence[str], metric: str) ->
         Column(value=lambda row: row.limits, head="interval of it", align="right"),
         Column(value=lambda row: row.shown_p(row.p), head="p", align="right", is_spare=True),
         Column(value=lambda row: row.shown_p(row.p_adjusted), head=f"p ({correction})", align="right"),
+        Column(
+            value=lambda row: row.shown_p(row.p_equivalence),
+            head=None if result.margin is None else "p (equivalent)",
+            align="right",
+        ),
         Column(value=lambda row: str(row.n), head="n", align="right", is_spare=True),
     ]
     return Table(columns, list(runs_by_task(result, metric)), f"{metric}: differences to {other}")
