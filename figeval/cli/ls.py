@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +72,19 @@ def templates(harness: Harness) -> Iterator[JSON]:
     yield from ({"name": name, "tasks": tasks_by_template[name]} for name in sorted(tasks_by_template))
 
 
+def model_details(harness: Harness, name: str) -> JSON:
+    """Return the options of a model; None if it cannot be loaded, which is then a problem of its plugin."""
+    from figeval.models.options import model_options
+    from figeval.plugins import describe
+
+    entry = harness.backends.registry.entry(name)
+    try:
+        return {"options": [asdict(option) for option in model_options(entry.load())]}
+    except Exception as error:  # importing a plugin's module may raise anything
+        harness.manager.problem(entry.owner, describe(error))
+        return {"options": None}
+
+
 def types(harness: Harness) -> Iterator[JSON]:
     """Yield one row per task type."""
     for entry, kind in harness.task_types.usable(harness.manager):
@@ -127,6 +140,7 @@ class Listing:
     rows: Callable[[Harness], Iterable[Mapping[str, Any]]]
     columns: Sequence[str]
     summary: str
+    details: Callable[[Harness, str], JSON] | None = None  # what else `--json` says of a thing, by its name
 
 
 OF_THE_CORE = {
@@ -136,7 +150,9 @@ OF_THE_CORE = {
     "templates": Listing(templates, ("name", "tasks"), "for run --template, besides your own file"),
     "types": Listing(types, ("name", "fields", "owner", "description"), "kinds of tasks, for `type:` of a task file"),
     "suites": Listing(suites, ("name", "owner", "description", "tasks"), "several tasks under one name"),
-    "models": Listing(models, ("name", "owner", "summary"), "for run --model, besides folders and hub ids"),
+    "models": Listing(
+        models, ("name", "owner", "summary"), "for run --model, besides folders and hub ids", model_details
+    ),
     "metrics": Listing(metrics, ("name", "types", "routes", "higher_is_better", "owner"), "for task files"),
     "routes": Listing(routes, ("name", "type", "needs", "owner"), "for run --route, preferred ones first"),
     "plugins": Listing(plugins, ("name", "origin", "offers", "problems"), "what was loaded and what is wrong with it"),
@@ -192,7 +208,10 @@ def ls(kind: str | None, pattern: str | None, include_path: tuple[Path, ...], as
     rows = [dict(row) for row in listing.rows(harness)]
     if include_path:
         harness.catalogue.warn_of_broken()
-    _print(matching(kind, rows, pattern), listing.columns, as_json)
+    rows = matching(kind, rows, pattern)
+    if as_json and listing.details is not None:
+        rows = [{**row, **listing.details(harness, row["name"])} for row in rows]
+    _print(rows, listing.columns, as_json)
 
 
 def matching(kind: str, rows: list[JSON], pattern: str | None) -> list[JSON]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from dataclasses import fields
 from importlib.util import find_spec
@@ -51,7 +52,7 @@ def vllm(
         apply_chat_template: whether conversations are rendered by the chat template.
         reasoning: whether and how long a causal model thinks before it answers (--reasoning).
         seed: number that distinguishes samples.
-        options: those of `VllmSettings` and of vLLM's `LLM`.
+        options: those of vLLM's `LLM`.
 
     Raises:
         ModelError: vLLM is not installed, an unknown option, no such model or one that vLLM has no task for here, fewer
@@ -163,3 +164,17 @@ def devices() -> tuple[int, str]:
     if current_platform.is_cpu():
         return len(os.sched_getaffinity(0)), "CPU cores"
     return int(current_platform.device_count()), "GPUs"
+
+
+def _signature() -> inspect.Signature:
+    """Return the signature of `vllm` with the options that are fields of `VllmSettings`."""
+    *parameters, options = inspect.signature(vllm).parameters.values()
+    settings = inspect.signature(VllmSettings).parameters
+    own_parameters = [
+        settings[name].replace(kind=inspect.Parameter.KEYWORD_ONLY) for name in settings if name in OWN_OPTIONS
+    ]
+    return inspect.Signature([*parameters, *own_parameters, options])
+
+
+vllm.__signature__ = _signature()  # type: ignore[attr-defined]
+vllm.settings = VllmSettings  # type: ignore[attr-defined]

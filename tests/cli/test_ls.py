@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
+from figeval import hookimpl
 from tests.cli.conftest import Cli
 
 TASKS_BESIDE_SUITE = {"mini_situations", "mini_alignment", "mini_joint", "mini_narrative", "mini_motif"}
@@ -123,3 +126,37 @@ def test_layouts(cli: Cli) -> None:
     assert next(iter(layouts)) == "comparison"
     assert layouts["epic_table_7"]["tasks"] == ["epic_retrieval_seen", "epic_retrieval_unseen"]
     assert layouts["epic_table_7"]["owner"] == "figeval.builtin.tasks.epic"
+
+
+def test_every_option_of_every_model_has_a_type_and_help(cli: Cli) -> None:
+    models = {row["name"]: row["options"] for row in json.loads(cli("ls", "models", "--json").out)}
+    options = [(model, option) for model, listed in models.items() for option in listed]
+    assert not [(model, option["name"]) for model, option in options if not (option["help"] and option["type"])]
+    names = {model: {option["name"] for option in listed} for model, listed in models.items()}
+    assert {"pooling", "query_prompt", "dtype"} <= names["encoder"] and {"model", "max_cost"}.isdisjoint(
+        names["openai"]
+    )
+    shown = cli("show", "encoder").out
+    assert all(name in shown for name in names["encoder"])
+    assert json.loads(cli("show", "encoder", "--json").out)["options"] == models["encoder"]
+
+
+def test_options_of_a_third_partys_model(cli: Cli, install: Callable[..., None]) -> None:
+    class Fixed:
+        """A model.
+
+        Args:
+            model: nothing.
+            level: how loud it is, from 0
+                to 10.
+        """
+
+        def __init__(self, model: str = "", /, *, level: int, tone: str = "flat") -> None: ...
+
+    plugin = ModuleType("louder")
+    plugin.register_backends = hookimpl(lambda register: register("loud", Fixed, "a loud one"))  # type: ignore[attr-defined]
+    install(plugin)
+    level, tone = json.loads(cli("show", "loud", "--json").out)["options"]
+    assert level == {"name": "level", "type": "int", "default": None, "is_required": True, "help": level["help"]}
+    assert level["help"] == "how loud it is, from 0 to 10."
+    assert tone == {"name": "tone", "type": "str", "default": "flat", "is_required": False, "help": ""}
