@@ -21,6 +21,7 @@ from figeval.io.flag_types import (
     TemplateName,
     Thinking,
 )
+from figeval.io.flag_types import Flag as Flag
 from figeval.io.flag_types import Size as Size
 from figeval.io.text import clean_json
 from figeval.reasoning import Reasoning
@@ -36,29 +37,6 @@ Folders: TypeAlias = str | Path | Sequence[str | Path]
 Settings: TypeAlias = str | Mapping[str, Any]  # `a=1,b=x`, a JSON object as text, or a mapping
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """Metadata of the annotation of a field of `RunConfig`: what its type and default do not say.
-
-    Attributes:
-        help: description in --help and in the reference.
-        spellings: names on the command line, by default `--` and the name of the field; with `/`, one for true and one
-            for false, and `!` before a name that means false.
-        metavar: placeholder of the value in --help.
-        default: default of the command line, if it differs from that of the field.
-        identity: whether another value makes another run: `always`, `if given` for flags that were added later, so that
-            the same command still finds earlier runs, or `never`.
-        stored: whether `run.json` has it; it has no folders of this machine and no flags of a session.
-    """
-
-    help: str
-    spellings: str = ""
-    metavar: str = ""
-    default: Any = None
-    identity: Literal["always", "if given", "never"] = "never"
-    stored: bool = True
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
     """The flags of `figeval run`, named as in lm-eval if it has the same flag.
@@ -67,14 +45,29 @@ class RunConfig:
     made from it. The values are checked at their source, by the command line's parser or by these types.
     """
 
-    tasks: Annotated[tuple[str, ...], Flag("Tasks and suites, separated by commas.", "--tasks -t", identity="always")]
+    tasks: Annotated[
+        tuple[str, ...],
+        Flag("Tasks and suites, separated by commas.", "--tasks -t", identity="always", is_common=True),
+    ]
     model: Annotated[
         str,
-        Flag("Model: a name from `figeval ls models`, a folder or a hub id.", "--model -m -M", identity="always"),
+        Flag(
+            "Model: a name from `figeval ls models`, a folder or a hub id.",
+            "--model -m -M",
+            identity="always",
+            heading="Models",
+            is_common=True,
+        ),
     ]
     model_args: Annotated[
         Mapping[str, Any],
-        Flag("Options of the model, as key=value,… or a JSON object.", "--model_args -a", identity="always"),
+        Flag(
+            "Options of the model, as key=value,… or a JSON object.",
+            "--model_args -a",
+            identity="always",
+            heading="Models",
+            is_common=True,
+        ),
     ] = field(default_factory=dict)
     limit: Annotated[
         Size | None,
@@ -83,6 +76,7 @@ class RunConfig:
             "--limit -L",
             "N|SHARE",
             identity="always",
+            is_common=True,
         ),
     ] = None
     sample: Annotated[
@@ -98,15 +92,37 @@ class RunConfig:
         ),
     ] = ""
     num_fewshot: Annotated[
-        NonNegativeInt, Flag("Number of solved examples in each prompt.", "--num_fewshot -f", identity="always")
+        NonNegativeInt,
+        Flag(
+            "Number of solved examples in each prompt.",
+            "--num_fewshot -f",
+            identity="always",
+            heading="Prompts",
+            is_common=True,
+        ),
     ] = 0
     batch_size: Annotated[
-        BatchSize | None, Flag("Batch size; auto: as large as memory allows.", "--batch_size -b", default="auto")
+        BatchSize | None,
+        Flag(
+            "Batch size; auto: as large as memory allows.",
+            "--batch_size -b",
+            default="auto",
+            heading="Speed and machines",
+            is_common=True,
+        ),
     ] = None
-    device: Annotated[str | None, Flag("cpu, cuda, cuda:1 or mps; the fastest available by default.")] = None
+    device: Annotated[
+        str | None,
+        Flag(
+            "cpu, cuda, cuda:1 or mps; the fastest available by default.", heading="Speed and machines", is_common=True
+        ),
+    ] = None
     processes: Annotated[
         PositiveInt,
-        Flag("Number of processes that share the examples; each loads the model, on its own GPU if there are several."),
+        Flag(
+            "Number of processes that share the examples; each loads the model, on its own GPU if there are several.",
+            heading="Speed and machines",
+        ),
     ] = 1
     ray: Annotated[
         str,
@@ -114,19 +130,31 @@ class RunConfig:
             "Share the examples among workers on a Ray cluster; auto: that of this machine.",
             metavar="auto|HOST:PORT",
             stored=False,
+            heading="Speed and machines",
         ),
     ] = ""
     workers: Annotated[
         PositiveInt | None,
-        Flag("Number of workers on the cluster; one per GPU or machine by default.", stored=False),
+        Flag(
+            "Number of workers on the cluster; one per GPU or machine by default.",
+            stored=False,
+            heading="Speed and machines",
+        ),
     ] = None
-    gpus_per_worker: Annotated[Share | None, Flag("GPUs of each worker; 1 if the cluster has GPUs.", stored=False)] = (
-        None
-    )
+    gpus_per_worker: Annotated[
+        Share | None,
+        Flag("GPUs of each worker; 1 if the cluster has GPUs.", stored=False, heading="Speed and machines"),
+    ] = None
     seed: Annotated[int, Flag("Random seed.", identity="always")] = 0
     routes: Annotated[
         Mapping[str, str],
-        Flag("Route for a task type, e.g. choice=by_letter.", "--route", "TYPE=ROUTE,…", identity="always"),
+        Flag(
+            "Route for a task type, e.g. choice=by_letter.",
+            "--route",
+            "TYPE=ROUTE,…",
+            identity="always",
+            heading="Models",
+        ),
     ] = field(default_factory=dict)
     settings: Annotated[
         TaskSettings,
@@ -137,12 +165,15 @@ class RunConfig:
             identity="if given",
         ),
     ] = field(default_factory=dict)
-    system_instruction: Annotated[str, Flag("System message.", metavar="TEXT", identity="if given")] = ""
+    system_instruction: Annotated[
+        str, Flag("System message.", metavar="TEXT", identity="if given", heading="Prompts")
+    ] = ""
     system_as_user: Annotated[
         bool,
         Flag(
             "Put the system message into the first turn of the user, for chat templates without a system role.",
             identity="if given",
+            heading="Prompts",
         ),
     ] = False
     apply_chat_template: Annotated[
@@ -151,18 +182,29 @@ class RunConfig:
             "Format prompts with the model's chat template, or as plain text.",
             "--apply_chat_template/--no_chat_template",
             identity="if given",
+            heading="Prompts",
         ),
     ] = None
     max_new_tokens: Annotated[
-        PositiveInt | None, Flag("Maximum length of a written answer, in tokens.", identity="if given")
+        PositiveInt | None,
+        Flag("Maximum length of a written answer, in tokens.", identity="if given", heading="Models"),
     ] = None
     shots: Annotated[
         Literal["per_example", "shared"],
-        Flag("Different solved examples for each question, or the same for all (faster).", identity="if given"),
+        Flag(
+            "Different solved examples for each question, or the same for all (faster).",
+            identity="if given",
+            heading="Prompts",
+        ),
     ] = "per_example"
     orders: Annotated[
         Orders,
-        Flag("Ask with the options in several orders (by_letter).", metavar="cyclic|all|N", identity="if given"),
+        Flag(
+            "Ask with the options in several orders (by_letter).",
+            metavar="cyclic|all|N",
+            identity="if given",
+            heading="Models",
+        ),
     ] = ""
     calibrate: Annotated[
         bool,
@@ -170,11 +212,16 @@ class RunConfig:
             "Contextual calibration: divide the probabilities of label words and letters by those for content-free "
             "inputs.",
             identity="if given",
+            heading="Models",
         ),
     ] = False
     samples: Annotated[
         PositiveInt,
-        Flag("Ask for N samples of each answer in words, from a model that samples.", identity="if given"),
+        Flag(
+            "Ask for N samples of each answer in words, from a model that samples.",
+            identity="if given",
+            heading="Models",
+        ),
     ] = 1
     reasoning: Annotated[
         Thinking,
@@ -182,6 +229,7 @@ class RunConfig:
             "Let a reasoning model think before it answers, or not; budget=N: with N more tokens for it.",
             metavar="on|off|budget=N",
             identity="if given",
+            heading="Models",
         ),
     ] = ""
     constrain: Annotated[
@@ -189,11 +237,16 @@ class RunConfig:
         Flag(
             "Constrained decoding (structured outputs): a letter or label of the question, or JSON for quotations.",
             identity="if given",
+            heading="Models",
         ),
     ] = False
     prompts: Annotated[
         tuple[str, ...],
-        Flag("Also use other prompts of the task: all, or names separated by commas.", identity="if given"),
+        Flag(
+            "Also use other prompts of the task: all, or names separated by commas.",
+            identity="if given",
+            heading="Prompts",
+        ),
     ] = ()
     template: Annotated[
         TemplateName,
@@ -201,6 +254,8 @@ class RunConfig:
             "Template of the prompts, instead of the task's own: a name from `figeval ls templates`, or your own file.",
             metavar="NAME|FILE",
             identity="if given",
+            heading="Prompts",
+            is_common=True,
         ),
     ] = ""
     probes: Annotated[
@@ -208,10 +263,12 @@ class RunConfig:
         Flag("Also ask without the query, and with the query of another example.", identity="if given"),
     ] = False
     protocol: Annotated[
-        str, Flag("Use another protocol of tasks that have it, e.g. published.", identity="if given")
+        str,
+        Flag("Use another protocol of tasks that have it, e.g. published.", identity="if given"),
     ] = ""
     split: Annotated[
-        str, Flag("Use another split of tasks that have it, as `figeval ls tasks` lists them.", identity="if given")
+        str,
+        Flag("Use another split of tasks that have it, as `figeval ls tasks` lists them.", identity="if given"),
     ] = ""
     metrics: Annotated[
         tuple[str, ...],
@@ -224,11 +281,16 @@ class RunConfig:
             "options of the retriever, such as pooling=mean.",
             metavar="add=concepts|neighbours|outline|none,…",
             identity="if given",
+            heading="Prompts",
         ),
     ] = field(default_factory=dict)
     fewshot_sampler: Annotated[
         Literal["random", "nearest"],
-        Flag("Choose solved examples at random, or those nearest to the question.", identity="if given"),
+        Flag(
+            "Choose solved examples at random, or those nearest to the question.",
+            identity="if given",
+            heading="Prompts",
+        ),
     ] = "random"
     fewshot_from: Annotated[
         str,
@@ -236,32 +298,58 @@ class RunConfig:
             "Take solved examples from the train split of another task, e.g. for tasks without one.",
             metavar="TASK",
             identity="if given",
+            heading="Prompts",
         ),
     ] = ""
-    by: Annotated[tuple[str, ...], Flag("Also print scores for each value of a key: idiom, proverb, corpus …")] = ()
+    by: Annotated[
+        tuple[str, ...], Flag("Also print scores for each value of a key: idiom, proverb, corpus …", heading="Output")
+    ] = ()
     baselines: Annotated[bool, Flag("Leave out the trivial baselines.", "!--no_baselines")] = True
     log_samples: Annotated[
-        bool, Flag("Store texts and all scores with the predictions.", "--log_samples -s", identity="always")
+        bool,
+        Flag(
+            "Store texts and all scores with the predictions.",
+            "--log_samples -s",
+            identity="always",
+            heading="Output",
+            is_common=True,
+        ),
     ] = False
     output_path: Annotated[
         Path | None,
-        Flag("Folder for the run; by default a new one in results/runs.", "--output_path -o", stored=False),
+        Flag(
+            "Folder for the run; by default a new one in results/runs.",
+            "--output_path -o",
+            stored=False,
+            heading="Output",
+            is_common=True,
+        ),
     ] = None
     include_path: Annotated[tuple[Path, ...], Flag("Folder with additional task files.", stored=False)] = ()
     fresh: Annotated[
         bool,
-        Flag("Start over; an earlier run in --output_path is moved to its subfolder earlier/.", stored=False),
+        Flag(
+            "Start over; an earlier run in --output_path is moved to its subfolder earlier/.",
+            stored=False,
+            heading="Output",
+        ),
     ] = False
     max_cost: Annotated[
         Positive | None,
-        Flag("Stop before an API model costs more than this, in US dollars or the currency of your own prices."),
+        Flag(
+            "Stop before an API model costs more than this, in US dollars or the currency of your own prices.",
+            heading="Models",
+        ),
     ] = None
     max_tokens: Annotated[
-        PositiveInt | None, Flag("Stop before an API model uses more than this number of tokens.")
+        PositiveInt | None, Flag("Stop before an API model uses more than this number of tokens.", heading="Models")
     ] = None
     batch: Annotated[
         bool,
-        Flag("Ask an API model through its batch API, at half the price; the same command collects the answers later."),
+        Flag(
+            "Ask an API model through its batch API, at half the price; the same command collects the answers later.",
+            heading="Models",
+        ),
     ] = False
     resubmit_lost: Annotated[
         bool,
@@ -269,11 +357,12 @@ class RunConfig:
             "With --batch: submit requests again whose batch is unknown to the server or has no results for them. "
             "They may have been billed, and count against the budget.",
             stored=False,
+            heading="Models",
         ),
     ] = False
     trackers: Annotated[
         tuple[str, ...],
-        Flag("Also send scores to trackers: mlflow, wandb, tensorboard …", stored=False),
+        Flag("Also send scores to trackers: mlflow, wandb, tensorboard …", stored=False, heading="Output"),
     ] = ()
 
     def identity(self) -> str:

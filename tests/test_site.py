@@ -75,7 +75,7 @@ def helps(cli: Cli, *words: str) -> Iterator[tuple[tuple[str, ...], str]]:
     for name in names:
         yield from helps(cli, *words, name)
     if not names:
-        yield words, text
+        yield words, cli(*words, "--help-all").out if "--help-all" in text else text
 
 
 def test_every_option_of_every_command_is_listed(site: Path, cli: Cli) -> None:
@@ -84,7 +84,7 @@ def test_every_option_of_every_command_is_listed(site: Path, cli: Cli) -> None:
     for words, text in helps(cli):
         page = (site / "reference" / "command_line" / f"{words[0]}.html").read_text(encoding="utf-8")
         assert f"figeval {' '.join(words)}" in page
-        options = set(re.findall(r"(?<![\w-])--[\w-]+", text.partition("Options:")[2]))
+        options = set(re.findall(r"^  (?:-\w, )*(--[\w-]+)", text, re.MULTILINE))
         assert not [option for option in options if option not in page], words
         number_of_options[words] = len(options)
     assert len(number_of_options) > 30 and number_of_options["run",] > 30

@@ -11,6 +11,7 @@ from inspect import cleandoc
 import click
 from markdown_text import prose
 
+from figeval.cli.help_pages import by_heading
 from figeval.cli.main import cli
 
 FOLDER = "docs/reference/command_line"
@@ -18,10 +19,9 @@ INDEX = """\
 # Command line
 
 Options can be written with `_` or with `-` between their words: `--batch_size` and `--batch-size` are the same.
-`figeval COMMAND --help` prints what these pages say.
+`figeval COMMAND --help` prints what these pages say. If a command has many options, it shows those that matter most;
+`--help-all` shows all.
 
-| command | |
-|---|---|
 {commands}
 
 ## Exit codes
@@ -39,11 +39,14 @@ Options can be written with `_` or with `-` between their words: `--batch_size` 
 def pages() -> Iterator[tuple[str, str]]:
     """Yield (path, Markdown) of the index and of a page per command; subcommands are on the page of their group."""
     root = click.Context(cli, info_name="figeval", **cli.context_settings)
-    commands = list(subcommands(root))
-    lines = [f"| [`{one.command_path}`]({one.info_name}.md) | {prose(summary(one))} |" for one in commands]
-    yield f"{FOLDER}/index.md", INDEX.format(commands="\n".join(lines))
-    for one in commands:
-        yield f"{FOLDER}/{one.info_name}.md", "\n\n".join(described(one, depth=1)) + "\n"
+    commands = {command.info_name: command for command in subcommands(root)}
+    tables = []
+    for heading, rows in cli.sections(root).items():
+        lines = [f"| [`figeval {name}`]({name}.md) | {prose(summary(commands[name]))} |" for name, _ in rows]
+        tables.append("\n".join([f"## {heading}", "", "| command | |", "|---|---|", *lines]))
+    yield f"{FOLDER}/index.md", INDEX.format(commands="\n\n".join(tables))
+    for name, command in commands.items():
+        yield f"{FOLDER}/{name}.md", "\n\n".join(described(command, depth=1)) + "\n"
 
 
 def subcommands(context: click.Context) -> Iterator[click.Context]:
@@ -70,11 +73,13 @@ def described(context: click.Context, depth: int) -> Iterator[str]:
     yield from map(paragraph, cleandoc(context.command.help or "").split("\n\n"))
     usage = " ".join(context.command.collect_usage_pieces(context))
     yield f"```console\n$ {path} {usage}\n```"
-    for parameter in context.command.get_params(context):
-        record = parameter.get_help_record(context)
-        if record is not None:
+    sections = by_heading(context.command, context)
+    for heading, options in sections.items():
+        if len(sections) > 1:
+            yield f"**{heading}**"
+        for parameter, (names, text) in options:
             anchor = f"{name}-{parameter.name}" if depth > 1 else parameter.name
-            yield f"`{record[0]}`{{ #{anchor} .option }}\n:   {prose(record[1])}"
+            yield f"`{names}`{{ #{anchor} .option }}\n:   {prose(text)}"
     for one in subcommands(context):
         yield from described(one, depth + 1)
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import click
 
 from figeval.cli import shared
+from figeval.cli.help_pages import HeadedOption
 from figeval.config import DEFAULTS, FLAGS, FORMER_FLAGS, TYPES
 from figeval.errors import PluginError
 from figeval.io.flag_types import (
@@ -36,24 +37,24 @@ C = TypeVar("C", bound=Callable[..., object] | click.Command)
 # Type of a field → arguments of `click.option` for it.
 CLICK_ARGUMENTS: tuple[tuple[Any, dict[str, Any]], ...] = (
     (bool, {"is_flag": True}),
-    (int, {"type": int}),
+    (int, {"type": int, "metavar": "N"}),
     (str, {}),
     (Path, {"type": click.Path(path_type=Path)}),
-    (NonNegativeInt, {"type": click.IntRange(min=0)}),
-    (PositiveInt, {"type": click.IntRange(min=1)}),
-    (Finite, {"type": shared.Finite()}),
-    (Share, {"type": shared.Finite(min=0)}),
-    (Positive, {"type": shared.Finite(min=0, min_open=True)}),
+    (NonNegativeInt, {"type": click.IntRange(min=0), "metavar": "N"}),
+    (PositiveInt, {"type": click.IntRange(min=1), "metavar": "N"}),
+    (Finite, {"type": shared.Finite(), "metavar": "X"}),
+    (Share, {"type": shared.Finite(min=0), "metavar": "X"}),
+    (Positive, {"type": shared.Finite(min=0, min_open=True), "metavar": "X"}),
     (Size, {"callback": shared.size}),
-    (BatchSize, {"callback": shared.batch_size}),
+    (BatchSize, {"callback": shared.batch_size, "metavar": "N|auto"}),
     (Orders, {"callback": shared.several}),
     (Thinking, {"callback": shared.thinking}),
     (Augment, {"callback": shared.read_augmentation}),
     (TemplateName, {"callback": shared.template_name}),
     (TaskSettings, {"multiple": True, "callback": shared.task_settings}),
-    (tuple[str, ...], {"multiple": True, "callback": shared.split_names}),
+    (tuple[str, ...], {"multiple": True, "callback": shared.split_names, "metavar": "A,B"}),
     (Mapping[str, str], {"multiple": True, "callback": shared.routes}),
-    (Mapping[str, Any], {"callback": shared.settings}),
+    (Mapping[str, Any], {"callback": shared.settings, "metavar": "KEY=VALUE,…"}),
 )
 
 
@@ -72,7 +73,10 @@ def run_flag(name: str) -> Callable[[C], C]:
     """Return a decorator that adds one field of `RunConfig` to a command as an option."""
     flag, kind = FLAGS[name], _type_without_none(name)
     default = DEFAULTS[name] if flag.default is None else flag.default
-    arguments: dict[str, Any] = {"help": flag.help, "metavar": flag.metavar or None, **_click_arguments(kind)}
+    arguments: dict[str, Any] = {"help": flag.help, **_click_arguments(kind)}
+    arguments |= {"cls": HeadedOption, "heading": flag.heading, "is_common": flag.is_common}
+    if flag.metavar:
+        arguments["metavar"] = flag.metavar
     if flag.spellings.startswith("!"):
         arguments["callback"] = shared.negate_flag
     elif default is MISSING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from figeval.cli.flags import model_args, prompting, seed
+from figeval.cli.help_pages import HeadedCommand
 from figeval.cli.shared import echo, include_path, split_names
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ EDGE = str.maketrans({" ": "·", "\n": "⏎", "\t": "→"})
 LEGEND = "Texts follow │ verbatim; at their edges, · is a blank, ⏎ a line break and → a tab."
 
 
-@click.command()
+@click.command(cls=HeadedCommand)
 @click.argument("tasks", nargs=-1, required=True, metavar="TASK...", callback=split_names)
 @click.option("-n", "n", type=click.IntRange(min=1), default=3, show_default=True, help="Number of examples per task.")
 @click.option("--id", "ids", multiple=True, metavar="ID", help="Show the example with this id; may be repeated.")

@@ -12,17 +12,21 @@ from typing import Any
 import click
 
 from figeval.cli.flags import former_flags, run_flags
+from figeval.cli.help_pages import HeadedCommand, HeadedOption
 from figeval.cli.shared import also, include_path
 from figeval.config import FLAGS
 from figeval.errors import FigevalError, OptionError
 from figeval.io.frontend import print_error
 
 
-@click.command(context_settings=also("output", "output_path"))
+@click.command(cls=HeadedCommand, context_settings=also("output", "output_path"))
 @run_flags("tasks")
 @click.option(
     *FLAGS["model"].spellings.split(),
     "models",
+    cls=HeadedOption,
+    heading=FLAGS["model"].heading,
+    is_common=FLAGS["model"].is_common,
     required=True,
     multiple=True,
     help=f"{FLAGS['model'].help} Several, separated by commas: one after the other, each in a folder of its own.",
@@ -30,6 +34,8 @@ from figeval.io.frontend import print_error
 @run_flags(*(name for name in FLAGS if name not in {"tasks", "model", "include_path"}))
 @click.option(
     "--slurm",
+    cls=HeadedOption,
+    heading="Speed and machines",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Instead of running, write a batch script for SLURM that starts Ray on the machines of its job.",
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from figeval.cli.flags import former_flags, portion, results, run_flags, seed
+from figeval.cli.help_pages import HeadedCommand
 from figeval.cli.shared import also, echo, include_path
 from figeval.io.text import pluralize
 
@@ -37,7 +38,7 @@ def columns(_context: click.Context, _parameter: click.Parameter, value: str) ->
     return read_columns(value, FIELDS, "prediction=answer")
 
 
-@click.command(context_settings=also("output", "output_path"))
+@click.command(cls=HeadedCommand, context_settings=also("output", "output_path"))
 @run_flags("tasks")
 @click.option(
     "--predictions",

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from figeval.cli.help_pages import HeadedCommand as HeadedCommand
+from figeval.cli.help_pages import HeadedOption as HeadedOption
 from figeval.io.files import EXTERNAL
 from figeval.io.settings import parse_settings
 from figeval.io.text import clean, shown_json, whole_number
@@ -23,6 +25,7 @@ from figeval.types import JSON
 if TYPE_CHECKING:
     from figeval.reporting.grid import Result
 
+TASK_FILES = "Task files"  # heading of the options for the files that task files are and read
 C = TypeVar("C", bound=Callable[..., object] | click.Command)
 
 
@@ -176,6 +179,8 @@ def include_path(command: C) -> C:
     """Add `--include_path` to a command, and the flags for the files that its task files may read."""
     folders = click.option(
         "--include_path",
+        cls=HeadedOption,
+        heading=TASK_FILES,
         multiple=True,
         callback=task_paths,
         help="Folders with additional task files, or single ones.",
@@ -225,6 +230,8 @@ def warn_of_unread(name: str) -> None:
 
 own_data = click.option(
     "--data",
+    cls=HeadedOption,
+    heading=TASK_FILES,
     multiple=True,
     metavar="NAME=FOLDER",
     expose_value=False,
@@ -235,6 +242,8 @@ own_data = click.option(
 
 allow_external_files = click.option(
     "--allow_external_files",
+    cls=HeadedOption,
+    heading=TASK_FILES,
     is_flag=True,
     expose_value=False,
     callback=lambda _context, _parameter, value: os.environ.update({EXTERNAL: "1"} if value else {}),

@@ -157,3 +157,35 @@ BatchSize = Annotated[PositiveInt | Literal["auto"], "a number of examples, or a
 Finite = Annotated[float, FiniteNumber()]
 Share = Annotated[float, FiniteNumber(ge=0)]
 Positive = Annotated[float, FiniteNumber(gt=0)]
+
+
+# ---- what a flag is besides its type ---------------------------------------------------------------------------------
+
+Heading = Literal["What to run", "Models", "Prompts", "Speed and machines", "Output"]
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """Metadata of the annotation of a field of `RunConfig`: what its type and default do not say.
+
+    Attributes:
+        help: description in --help and in the reference.
+        spellings: names on the command line, by default `--` and the name of the field; with `/`, one for true and one
+            for false, and `!` before a name that means false.
+        metavar: placeholder of the value in --help.
+        default: default of the command line, if it differs from that of the field.
+        identity: whether another value makes another run: `always`, `if given` for flags that were added later, so that
+            the same command still finds earlier runs, or `never`.
+        stored: whether `run.json` has it; it has no folders of this machine and no flags of a session.
+        heading: heading above it in --help.
+        is_common: whether --help shows it; --help-all shows all flags.
+    """
+
+    help: str
+    spellings: str = ""
+    metavar: str = ""
+    default: Any = None
+    identity: Literal["always", "if given", "never"] = "never"
+    stored: bool = True
+    heading: Heading = "What to run"
+    is_common: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import figeval
+from tests.cli.conftest import Cli
 
 
 class Greeting(figeval.Result):
@@ -60,3 +62,32 @@ def test_a_file_of_a_run_is_not_replaced(tmp_path: Path) -> None:
         figeval.write_output("text", tmp_path / "run.json", option="--page")
     figeval.write_output({"a.txt": "text", "deep/b.txt": b"bytes"}, tmp_path / "pages")
     assert (tmp_path / "pages/deep/b.txt").read_bytes() == b"bytes"
+
+
+# ---- pages of help ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "headings"),
+    [
+        ("run", ["What to run", "Models", "Prompts", "Speed and machines", "Output"]),
+        pytest.param(
+            "train", ["What to train", "Optimization", "Selection and evaluation"], marks=pytest.mark.wing("training")
+        ),
+    ],
+)
+def test_help_shows_the_common_flags_under_headings_and_help_all_shows_all(
+    command: str, headings: list[str], cli: Cli
+) -> None:
+    short, full = (cli(command, flag).out for flag in ("--help", "--help-all"))
+    for page in (short, full):
+        positions = [page.index(f"\n{heading}:\n") for heading in headings]
+        assert positions == sorted(positions)
+    flags, all_flags = (set(re.findall(r"^  (?:-\w, )*(--[\w-]+)", page, re.MULTILINE)) for page in (short, full))
+    assert flags < all_flags and len(flags - {"--help", "--help-all"}) <= 13
+    assert len(all_flags) > 40
+    assert "--help-all" in short and cli(command, "--help_all").out == full
+
+
+def test_help_without_hidden_flags_has_one_page(cli: Cli) -> None:
+    assert "--help-all" not in cli("doctor", "--help").out

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 import click
 
 from figeval import FolderInUse, TrainError
-from figeval.cli.shared import C, Finite, allow_external_files, also, own_data, settings, split_names
+from figeval.cli.shared import (
+    C,
+    Finite,
+    HeadedCommand,
+    HeadedOption,
+    allow_external_files,
+    also,
+    own_data,
+    settings,
+    split_names,
+)
 from figeval.runs.workers.slurm import MASTER, script, spread_script, write_script
 from figeval.wings.training.config import TrainConfig
 
@@ -22,18 +32,39 @@ if TYPE_CHECKING:
     from figeval.wings.training.sweep import GridValues, Sweep
 
 METAVARS = {int: "N", float: "X", Path: "PATH"}
+# First field of each block of the config → heading of its flags in --help.
+HEADINGS = {
+    "task": "What to train",
+    "probe": "Examples",
+    "epochs": "Optimization",
+    "select_on": "Selection and evaluation",
+    "device": "Memory and adapters",
+    "processes": "Machines and checkpoints",
+}
+ON_MACHINES: dict[str, Any] = {"cls": HeadedOption, "heading": HEADINGS["processes"]}
+COMMON_FIELDS = {"task", "model", "output", "head", "preset", "epochs", "batch_size", "lr", "evaluate", "lora"}
 SHORT_FLAGS = {"task": "-t", "model": "-m", "output": "-o", "batch_size": "-b", "limit": "-L"}
 
 
 def _add_flags(command: C) -> C:
     """Add one flag per field of the config to a command; a flag that is not given changes nothing."""
-    for name, field in reversed(TrainConfig.model_fields.items()):
+    for name, heading in reversed(_headings().items()):
+        field = TrainConfig.model_fields[name]
         flag = f"--{name}/--no_{name}" if field.annotation is bool else f"--{name}"
         names = [flag, *([SHORT_FLAGS[name]] if name in SHORT_FLAGS else [])]
         has_default = not field.is_required() and field.default not in (None, (), {})
         text = f"{field.description}  [default: {_format_default(field.default)}]" if has_default else field.description
-        command = click.option(*names, name, help=text, **_option_arguments(field.annotation))(command)
+        attributes: dict[str, Any] = {"cls": HeadedOption, "heading": heading, "is_common": name in COMMON_FIELDS}
+        command = click.option(*names, name, help=text, **attributes, **_option_arguments(field.annotation))(command)
     return command
+
+
+def _headings() -> dict[str, str]:
+    """Return the heading of each field in --help."""
+    heading, headings = "", {}
+    for name in TrainConfig.model_fields:
+        heading = headings[name] = HEADINGS.get(name, heading)
+    return headings
 
 
 def _option_arguments(annotation: Any) -> dict[str, Any]:
@@ -65,7 +96,7 @@ def _format_default(default: object) -> str:
     return ",".join(map(str, default)) if isinstance(default, tuple) else str(default)
 
 
-@click.command(context_settings=also("output_path", "output"))
+@click.command(cls=HeadedCommand, context_settings=also("output_path", "output"))
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -82,11 +113,26 @@ def _format_default(default: object) -> str:
 @click.option(
     "--grid", multiple=True, metavar="FIELD=A,B;…", help="Train every combination, and choose the best on dev."
 )
-@click.option("--ray", metavar="auto|HOST:PORT", help="Train the seeds or the grid on a Ray cluster, side by side.")
-@click.option("--workers", type=click.IntRange(min=1), help="Number of trainings side by side on the cluster.")
-@click.option("--gpus_per_worker", type=Finite(min=0), help="GPUs of each training; 1 if the cluster has GPUs.")
+@click.option(
+    "--ray", **ON_MACHINES, metavar="auto|HOST:PORT", help="Train the seeds or the grid on a Ray cluster, side by side."
+)
+@click.option(
+    "--workers",
+    **ON_MACHINES,
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of trainings side by side on the cluster.",
+)
+@click.option(
+    "--gpus_per_worker",
+    **ON_MACHINES,
+    type=Finite(min=0),
+    metavar="X",
+    help="GPUs of each training; 1 if the cluster has GPUs.",
+)
 @click.option(
     "--slurm",
+    **ON_MACHINES,
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write a batch script for SLURM instead of training.",
 )
