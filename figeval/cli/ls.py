@@ -180,11 +180,11 @@ def listings(manager: PluginManager) -> dict[str, Listing]:
 @click.argument("kind", required=False, metavar="[KIND]")
 @click.argument("pattern", required=False, metavar="[PATTERN]")
 @include_path
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list with more fields than the table.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with more fields than the table has.")
 def ls(kind: str | None, pattern: str | None, include_path: tuple[Path, ...], as_json: bool) -> None:
     """List tasks, task types, suites, models, metrics, routes and more.
 
-    KIND is one of these words; without it, they are listed. PATTERN is a part of the name or a glob.
+    Without KIND, list what can be listed. PATTERN is part of a name, or a glob.
 
     \b
     figeval ls tasks

@@ -64,8 +64,8 @@ def new() -> None:
 def task(name: str, kind: str | None, source: str | None, columns: str, directory: Path | None) -> None:
     """Create a task: a task file, three rows, a prompt, a README and a test.
 
-    With --from, the task file alone, for rows that exist. The task type, labels and splits are recognised from the
-    columns, and all rows are checked. A data set of the hub with an `eval.yaml` gives the tasks that this file lists.
+    With --from, write only a task file, for data that you have. Task type, labels and splits are inferred from the
+    columns, and every row is checked. If a data set on the hub has an `eval.yaml`, the tasks listed there are created.
 
     \b
     figeval new task proverbs

@@ -25,8 +25,8 @@ HEAD = ("task", "answers", "changed", "before", "after", "acc before", "acc afte
 def rescore(run: Path, include_path: tuple[Path, ...], as_json: bool) -> None:
     """Extract the answers of a run again from its stored replies; predictions and scores are replaced.
 
-    Only runs on by_letter, by_label_word, by_json and by_decoding have answers in words. This needs the
-    tasks' data, but no model.
+    Only the routes by_letter, by_label_word, by_json and by_decoding have replies in words. The tasks' data are needed,
+    but no model.
 
     \b
     figeval rescore results/runs/claude

@@ -20,8 +20,9 @@ KINDS = ("task", "suite", "run", "predictions")
 def schema(kind: str) -> None:
     """Print the JSON Schema of task files, suite files, run.json or a line of predictions.
 
-    With those of task files and suite files, editors complete and check keys. The former has the types of installed
-    plugins. A file names its schema in its first line: # yaml-language-server: $schema=task.schema.json
+    With the schema of task or suite files, an editor completes and checks their keys. That of task files includes the
+    types of installed plugins. A file names its schema in its first line:
+    # yaml-language-server: $schema=task.schema.json
 
     \b
     figeval schema task > task.schema.json

@@ -75,10 +75,10 @@ def columns(_context: click.Context, _parameter: click.Parameter, value: str) ->
 @include_path
 @run_flags("baselines", "fresh")
 def score(template: Path | None, seeds: str | None, **flags: Any) -> int:
-    """Score the predictions of another system: the statistics, baselines and files of a run, without a model.
+    """Score the predictions of another system, with the statistics, baselines and files of a run.
 
-    An example without a prediction counts as an empty answer, which is not a wrong one. With a column seed, every seed
-    is a run, and the table shows mean and spread.
+    An example without a prediction counts as unanswered, not as wrong. If the file has a column `seed`, every seed is a
+    run of its own, and the table shows mean and spread.
 
     \b
     figeval score --tasks mini_pairs --write_template predictions.csv

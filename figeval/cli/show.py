@@ -78,14 +78,15 @@ def show(
     as_json: bool,
     view: Callable[[Run], Result] | str | None = None,
 ) -> None:
-    """Show the table of a run or training, or describe a task, a suite, a preset or another named thing.
+    """Show the table of a run or a training, or describe a task, suite, model, preset or anything else with a name.
 
-    A run may be unfinished. A training may be a folder of several seeds, or of a grid.
+    The run need not be finished. The folder of a training may hold several seeds, or a grid.
 
     \b
     figeval show results/runs/demo --by idiom
     figeval show models/proverbs
     figeval show epic_retrieval_seen
+    figeval show encoder
     figeval show paper:table7-roberta
     """
     from figeval.records.run_folder import find_record

@@ -146,6 +146,7 @@ def register_commands(cli):
     for name in ("run", "benchmark", f"{__name__}_only", "shared"):
         cli.add_command(click.Command(name, help=__name__, callback=lambda: print(__name__)))
     cli.add_command(click.Command("keywords", help=__name__), "benchmark build keywords")
+    cli.add_lazy_command(f"{__name__}_lazy", "json:loads", "Imported later.", heading="Look")
     more = cli.group("more")(lambda: None) if __name__ == "first" else cli.commands["more"]
     more.add_command(click.Command("inner", help=__name__))
 """
@@ -206,6 +207,7 @@ def test_a_plugins_command_takes_no_name_that_another_has(tmp_path: Path) -> Non
     assert re.search(r"^  benchmark +Build, analyze", page, re.MULTILINE)
     assert re.search(r"^  first_only +first$", page, re.MULTILINE)
     assert re.search(r"^  second_only +second$", page, re.MULTILINE)
+    assert page.index("\nLook:") < page.index("  first_lazy ") < page.index("\nPlugins:") < page.index("  first_only ")
     assert figeval("shared", cwd=tmp_path, **plugins).stdout == "first\n"
 
 

@@ -232,7 +232,9 @@ def export(*, runs: tuple[Path, ...], **options: Any) -> None:
 
 @annotate.command()
 @click.argument("items", type=PATH)
-@click.option("--annotator", metavar="NAME", help="Only annotator.  [default: everybody enters a name on the page]")
+@click.option(
+    "--annotator", metavar="NAME", help="Name of the only annotator.  [default: everybody enters a name on the page]"
+)
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="Port; 0 stands for any free one."
 )

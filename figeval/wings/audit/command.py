@@ -18,7 +18,7 @@ from figeval.cli.shared import include_path, split_names
     "runs",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Stored run whose scores of the options are a rule, too. Repeatable.",
+    help="Stored run whose scores of the options count as one more rule; may be repeated.",
 )
 @include_path
 def audit(tasks: tuple[str, ...], seed: int, runs: tuple[Path, ...], include_path: tuple[Path, ...]) -> None:

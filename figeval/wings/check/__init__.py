@@ -11,6 +11,6 @@ def register_commands(cli: CommandLine) -> None:
     cli.add_lazy_command(
         "check",
         "figeval.wings.check.command:check",
-        "Fail unless a run meets conditions: a gate for continuous use.",
+        "Fail unless a run meets conditions, e.g. in CI.",
         heading="Compare and publish",
     )

@@ -34,9 +34,9 @@ def checklist(
 ) -> None:
     """Answer a conference's reproducibility checklist from the records of runs, as Markdown.
 
-    Records know data, licences, splits, hardware, hours, settings, hyperparameters and their search, what selected the
-    checkpoint, intervals and versions. Trainings are found by the runs of their models. "fill in" marks what only the
-    authors know. Give all runs of the paper, since hours are added up over them.
+    Data, licences, splits, hardware, hours, settings, hyperparameters and their search, the choice of the checkpoint,
+    intervals and versions come from the records, also those of the trainings behind the models. "fill in" marks what
+    only the authors know. Give all runs of the paper: their hours are added up.
 
     \b
     figeval checklist results/runs/* --format arr

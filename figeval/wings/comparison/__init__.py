@@ -26,6 +26,6 @@ def register_commands(cli: CommandLine) -> None:
     cli.add_lazy_command(
         "power",
         "figeval.wings.comparison.command:power",
-        "Say which difference between models a task can show.",
+        "Compute how large a difference a task can show.",
         heading="Compare and publish",
     )

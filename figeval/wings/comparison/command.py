@@ -106,7 +106,7 @@ def compare(  # noqa: PLR0913 - one argument per option
 )
 @click.option("--json", "as_json", is_flag=True, help="Print all examples as a JSON list.")
 def difficulty(runs: tuple[Path, ...], metric: str, output: Path | None, as_json: bool) -> None:
-    """Say how difficult the examples of a task are for several models, and which labels may be wrong.
+    """Find the examples of a task that several models get wrong, and labels that may be wrong.
 
     "nobody" and "everybody" count the examples that no model and that every model got right, next to the numbers for
     models of the same accuracy that err independently. A candidate is an example to which all models gave the same
@@ -171,7 +171,7 @@ def power(  # noqa: PLR0913 - one argument per option
     comparisons: int,
     as_json: bool,
 ) -> None:
-    """Say which difference in accuracy between two models a task can show, before any model is run.
+    """Compute how large a difference in accuracy between two models must be for a task to show it, before any run.
 
     The numbers are for a paired comparison, as by `figeval compare`. They need the data, but no model. After an
     experiment, the column "detectable" of `figeval compare` has the same from the observed differences.

@@ -54,8 +54,8 @@ def report(  # noqa: PLR0913 - one argument per option
 ) -> None:
     """Write one HTML page about one or several runs, with a sample explorer. No model is needed.
 
-    The first run is compared with each of the others. The page loads nothing from elsewhere. The texts of the examples
-    come from the data on this machine, not from the runs, so their licences apply to the page.
+    The first run is compared with each of the others. The page is self-contained. The texts of its examples are read
+    from the data on this machine, so their licences apply to the page.
 
     \b
     figeval report results/runs/demo

@@ -23,10 +23,9 @@ from figeval.cli.shared import echo, echo_json, include_path
 def verify(run: Path, include_path: tuple[Path, ...], no_data: bool, against: Path | None, as_json: bool) -> int:
     """Recompute the scores of a run from its predictions; exit code 2 if something does not agree.
 
-    Computes the run again from its rows and the tasks' data, with settings, scores, intervals and baselines, and
-    compares everything; then run.json and the predictions with their checksums. Only these protect what cannot be
-    computed, such as times and versions, and a forger can renew them. Nothing is written, and no model is loaded but
-    the baselines.
+    Settings, scores, intervals and baselines are computed again from the rows and the tasks' data and compared, then
+    run.json and the predictions with their checksums. What cannot be computed, such as times and versions, has only
+    checksums, which a forger could renew. Nothing is written, and no model is loaded but the baselines.
 
     \b
     figeval verify results/runs/minilm

@@ -25,7 +25,7 @@ LIBRARIES = ("nltk", "numpy", "scipy", "pyphen", "altair", "vl-convert-python")
     "--output", default=OUTPUT, show_default=True, type=click.Path(path_type=Path), help="Folder to write to."
 )
 @click.option("--wordnet", type=click.Path(path_type=Path), help="Folder of NLTK data with corpora/wordnet.")
-@click.option("--no_plots", is_flag=True, help="Write numbers only, without figures; needs no optional packages.")
+@click.option("--no_plots", is_flag=True, help="Write only numbers; figures need optional packages.")
 def epic(output: Path, wordnet: Path | None, no_plots: bool) -> None:
     """Recompute the data analysis of the ePiC paper.
 

@@ -25,7 +25,9 @@ LISTS = ("plain", "paraphrases", "defensible")
 @click.option(
     "--output", default=OUTPUT, show_default=True, type=click.Path(path_type=Path), help="Folder to write to."
 )
-@click.option("--no_plots", is_flag=True, help="Do not plot the heat map of two runs; needs no optional packages.")
+@click.option(
+    "--no_plots", is_flag=True, help="Leave out the heat map of two runs, and with it the need for optional packages."
+)
 def diagnose(run_a: Path, run_b: Path | None, task: str | None, output: Path, no_plots: bool) -> None:
     """Diagnose stored runs proverb by proverb (ePiC: retrieval, multiple choice).
 

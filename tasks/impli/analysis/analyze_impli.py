@@ -47,7 +47,7 @@ class ImpliAnalysis:
     show_default=f"{OUTPUT}/ and the name of the run folder",
     help="Folder to write to.",
 )
-@click.option("--no_plots", is_flag=True, help="Write numbers only, without figures; needs no optional packages.")
+@click.option("--no_plots", is_flag=True, help="Write only numbers; figures need optional packages.")
 def impli(run: Path, output: Path | None, no_plots: bool) -> None:
     """Analyze a run of IMPLI: flexibility of idioms, word overlap, idioms that are always answered wrong.
 

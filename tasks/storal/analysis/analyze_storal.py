@@ -38,10 +38,10 @@ LIBRARIES = ("nltk", "scikit-learn", "simplemma", "numpy", "jieba", "altair", "v
     "--unlabelled",
     multiple=True,
     metavar="LANGUAGE=FILE",
-    help="File of stories without a moral, one a line, e.g. zh=FILE. Can be repeated.",
+    help="File of stories without a moral, one a line, e.g. zh=FILE. May be repeated.",
 )
 @shared_options("seed", "data")
-@click.option("--no_plots", is_flag=True, help="Write numbers only, without figures; needs no optional packages.")
+@click.option("--no_plots", is_flag=True, help="Write only numbers; figures need optional packages.")
 def storal(
     *, output: Path, language: str | None, topics: str, unlabelled: tuple[str, ...], seed: int, no_plots: bool
 ) -> None:

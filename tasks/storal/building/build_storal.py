@@ -46,7 +46,7 @@ FILE = click.Path(path_type=Path)
 @click.option("--columns", default="", help="Column names in the file, e.g. story=fable,moral=lesson.")
 @click.option("--deduplicate", is_flag=True, help="Keep only the first of several pairs with the same story.")
 @click.option(
-    "--compare", multiple=True, type=FILE, help="Count the pairs that are also in this file. Can be repeated."
+    "--compare", multiple=True, type=FILE, help="Count the pairs that are also in this file. May be repeated."
 )
 def storal(  # noqa: PLR0913 - one argument per option
     *,
