@@ -72,6 +72,43 @@ def test_keys_answer_and_a_reload_continues(page: Page, tmp_path: Path) -> None:
         assert page.violations == []
 
 
+def test_the_active_question_is_in_sight_and_words_have_their_initials(page: Page, tmp_path: Path) -> None:
+    scales = {f"question {number}": "yes/no" for number in range(12)}
+    folder = export_items(tmp_path / "items", "one", "two", scales=scales)
+    in_sight = (
+        "(() => { const box = document.querySelector('fieldset.current').getBoundingClientRect();"
+        " return box.top >= 0 && box.bottom <= innerHeight; })()"
+    )
+    with serving(folder, "--annotator", "kim") as server:
+        page.open(server.address)
+        page.until(WORK_IS_SHOWN)
+        page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
+        assert page.script("scrollY") == 0, "a new text is read from its beginning"
+        for number in range(11):
+            page.press("yn"[number % 2])
+            page.until(in_sight)
+        assert page.script("scrollY") > 0
+        page.until("document.querySelector('#status').textContent === 'question 10: yes, saved'")
+        item = server.items("kim")["items"][0]
+        assert [item["answers"][name] for name in list(scales)[:11]] == [("yes", "no")[n % 2] for n in range(11)]
+        page.call("Page.reload")
+        page.until(f"document.querySelector('#work') && {WORK_IS_SHOWN}")
+        page.until(in_sight)
+
+        page.press("c")
+        page.until("document.activeElement.id === 'comment'")
+        page.script(f"document.querySelector('#comment').value = {json.dumps(HOSTILE_TEXT)}")
+        page.press("y")  # is typed, and no answer
+        page.press("Escape")
+        page.until("document.querySelector('#status').textContent === 'comment, saved'")
+        assert answers(folder, "kim")[-1][1] == "comment"
+        assert "\x1b" not in answers(folder, "kim")[-1][2]
+        page.press("?")
+        assert "write a comment" in page.text
+        assert page.script("document.title") == "Annotation"
+        assert page.violations == []
+
+
 def test_the_mouse_answers_until_all_is_done(page: Page, tmp_path: Path) -> None:
     folder = export_items(tmp_path / "items", "one", "two")
     with serving(folder, "--annotator", "lou") as server:

@@ -2,6 +2,7 @@
 "use strict";
 
 const MAX_BUTTONS = 11; // longer scales are a list
+const MAX_WORDS = 4; // labels that are chosen by their initials
 const MAX_CHARS_BESIDE_TEXT = 2; // of a name, such as the letter of an option
 
 const at = (id) => document.getElementById(id);
@@ -80,9 +81,11 @@ function go(index) {
     answer(item, { name: "comment" }, item.draft);
   };
   at("status").textContent = "";
-  turnTo(work.criteria.findIndex((criterion) => !item.answers[criterion.name]));
+  const open = work.criteria.findIndex((criterion) => !item.answers[criterion.name]);
+  turnTo(open);
   at("position").focus({ preventScroll: true });
-  scrollTo(0, 0);
+  scrollTo(0, 0); // a new text is read from its beginning
+  if (open > 0) showQuestion();
 }
 
 function part(name, text) {
@@ -129,6 +132,13 @@ function turnTo(index) {
   update();
 }
 
+// Scroll to the question that keys answer, or to the buttons below after the last one, unless they can be seen.
+function showQuestion(isPastLast = false) {
+  const target = isPastLast ? document.querySelector("nav") : at("answers").children[criterionIndex];
+  const behavior = matchMedia("(prefers-reduced-motion: reduce)").matches ? "instant" : "smooth";
+  target.scrollIntoView({ block: "nearest", behavior });
+}
+
 // Show the state of the answers, which is what the server has stored.
 function update() {
   const item = work.items[itemIndex];
@@ -170,29 +180,47 @@ function answer(item, criterion, label) {
 
 // ---- keys -----------------------------------------------------------------------------------------------------------
 
-// The key that chooses a label: the label itself if it is one character, the initial of a word beside such labels (T for
-// tie beside A and B), else its number, unless that is another label.
+// The key that chooses a label: the label itself if it is one character, the initial of a word whose initial is its own
+// (y and n for yes and no, T for tie beside A and B), else its number, unless that is another label.
 function keyOf(label, index, labels) {
   if ([...label].length === 1) return label;
-  const initial = label[0].toUpperCase();
-  const initials = labels.map((other) => other[0].toUpperCase());
-  if (work.beside.length && initials.filter((other) => other === initial).length === 1) return initial;
-  return index < 9 && !labels.some((other) => /^\d$/.test(other)) ? String(index + 1) : "";
+  const initials = labels.map((other) => [...other][0].toLowerCase());
+  const isWordScale = labels.length <= MAX_WORDS && new Set(initials).size === labels.length && initials.every((initial) => /\p{L}/u.test(initial));
+  const isOwn = initials.filter((other) => other === initials[index]).length === 1;
+  if (work.beside.length && isOwn) return initials[index].toUpperCase();
+  if (isWordScale) return initials[index];
+  return numberOf(index, labels);
+}
+
+// The number of a label, which chooses it as well.
+const numberOf = (index, labels) => (index < 9 && !labels.some((other) => /^\d$/.test(other)) ? String(index + 1) : "");
+
+// The index of the label that a key chooses, -1 for none.
+function labelIndex(key, labels) {
+  const index = labels.findIndex((label, i) => keyOf(label, i, labels).toLowerCase() === key.toLowerCase());
+  return index < 0 ? labels.findIndex((label, i) => numberOf(i, labels) === key) : index;
 }
 
 function press(event) {
-  if (!work || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select, textarea, input:not([type=radio])")) return;
+  if (!work || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "Escape" && event.target === at("comment")) at("position").focus({ preventScroll: true }); // which stores the comment
+  if (event.target.matches("select, textarea, input:not([type=radio])")) return;
   const { labels } = work.criteria[criterionIndex];
-  const index = labels.findIndex((label, i) => keyOf(label, i, labels).toLowerCase() === event.key.toLowerCase());
+  const index = labelIndex(event.key, labels);
   const vertical = { ArrowUp: -1, ArrowDown: 1 }[event.key];
   if (event.key === "ArrowLeft") go(itemIndex - 1);
   else if (event.key === "ArrowRight") go(itemIndex + 1);
   else if (vertical && !event.target.matches("input") && work.criteria.length > 1) {
     turnTo(criterionIndex + vertical);
+    showQuestion();
   } else if (index >= 0) {
+    const isLast = criterionIndex === work.criteria.length - 1;
     answer(work.items[itemIndex], work.criteria[criterionIndex], labels[index]);
     turnTo(criterionIndex + 1);
-  } else return;
+    showQuestion(isLast);
+  } else if (event.key === "c") at("comment").focus();
+  else if (event.key === "?") at("keys").open = !at("keys").open;
+  else return;
   event.preventDefault();
 }
 
