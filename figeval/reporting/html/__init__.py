@@ -17,7 +17,12 @@ from figeval.io.text import clean
 
 
 def html_document(
-    package: str, template: str, content: Mapping[str, Any], *, styles: Sequence[str] = ("page.css",), script: str = ""
+    package: str,
+    template: str,
+    content: Mapping[str, Any],
+    *,
+    styles: Sequence[str] = ("page.css",),
+    script: str | Sequence[str] = "",
 ) -> str:
     """Return an HTML document that loads nothing from elsewhere.
 
@@ -30,7 +35,7 @@ def html_document(
         template: name of the Jinja template, which inserts `policy`, `style` and `script`.
         content: values for the template.
         styles: names of the style sheets, which are put together.
-        script: name of the script, empty without one.
+        script: name of the script, or of several that are put together; empty without one.
     """
     from jinja2 import Environment, FunctionLoader
 
@@ -42,7 +47,8 @@ def html_document(
     environment = Environment(autoescape=True, finalize=_harmless, loader=FunctionLoader(asset))
     environment.filters["quoted"] = lambda text: quote(clean(text), safe="")
     environment.globals["zip"] = zip
-    style, code = "\n".join(map(asset, styles)), asset(script) if script else ""
+    scripts = script if not isinstance(script, str) else (script,) if script else ()
+    style, code = ("\n".join(map(asset, names)) for names in (styles, scripts))
     shared = {"style": markup(style), "script": markup(code), "policy": policy(style, code)}
     return environment.get_template(template).render(**content, **shared)
 

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from figeval import Harness, OptionError, RecordError, RunRecord, check_output
@@ -15,14 +16,16 @@ from figeval.config import Folders, Names
 from figeval.io import frontend
 from figeval.io.files import cure, digest_of_file, replace_text
 from figeval.io.json_files import read_json
+from figeval.io.plots import require as require_plots
 from figeval.io.validation import checked_arguments, names_in, paths_in
 from figeval.records.run_folder import own_folder
 from figeval.runs.stored import load_exporters
 from figeval.wings.report.board import board_content
 from figeval.wings.report.content import ReportContent, content_of, report_content
 from figeval.wings.report.example_texts import ExampleTexts
+from figeval.wings.report.html import charts
 from figeval.wings.report.html.board import board_csv, board_page
-from figeval.wings.report.html.page import report_page
+from figeval.wings.report.html.page import Pictures, report_page, report_pictures
 
 DOWNLOADS = {"csv": "csv", "tex": "latex", "json": "json"}  # ending of a file → export format
 MANIFEST = "figeval-board.json"  # the files of a site that `board` has written, with their sha256
@@ -38,12 +41,14 @@ class WrittenPage:
         runs: number of runs that it shows; a report also counts each of several seeds.
         bytes: size of the file, or of all files of the site.
         notices: sentences about what is missing from the page, and about licences.
+        figures: files of charts, each as SVG and PDF.
     """
 
     path: Path
     runs: int
     bytes: int
     notices: tuple[str, ...] = ()
+    figures: tuple[Path, ...] = ()
 
 
 @checked_arguments
@@ -58,6 +63,7 @@ def report(  # noqa: PLR0913 - one argument per option of the command
     texts: bool = True,
     allow_noncommercial: bool = False,
     plots: bool = True,
+    figures: str | Path | None = None,
     include_path: Folders = (),
 ) -> WrittenPage:
     """Write one HTML page about one or several runs, with a sample explorer.
@@ -73,11 +79,13 @@ def report(  # noqa: PLR0913 - one argument per option of the command
         texts: include the texts of the examples, which are read from the data on this machine.
         allow_noncommercial: include texts whose licence excludes commercial use.
         plots: draw charts; without the extra `analysis`, the page has tables only.
+        figures: folder to write the charts to as well, each as SVG and PDF. They need the extra `analysis`.
         include_path: further folders with task files.
 
     Raises:
-        RecordError: there is no run, its predictions have been changed, or the file cannot be written.
+        RecordError: there is no run, its predictions have been changed, or a file cannot be written.
         OptionError: an argument has an invalid value.
+        FigevalError: `figures` are wanted, but the extra `analysis` is not installed.
 
     Example:
         ```python
@@ -90,13 +98,20 @@ def report(  # noqa: PLR0913 - one argument per option of the command
     metrics, keys = (names_in(names) if isinstance(names, str) else names for names in (metric, by))
     file = Path(output)
     check_output(file, paths)
+    if figures is not None:
+        require_plots()
     with frontend.python_program(watched=False):
         content = report_content(paths, reader, metrics=metrics, by=keys, seed=seed)
-        page = _page(title, content, draw=plots)
+        notices = tuple(dict.fromkeys(content.notices))  # the command does not repeat those of the page
+        pictures = _pictures(content, draw=plots or figures is not None)
+        page = _page(title, content, pictures if plots else {})
         with cure(file, "--output"):
             replace_text(file, page)
-    notices = tuple(dict.fromkeys(content.notices))
-    return WrittenPage(file, len(content.runs) - len(content.seeds), len(page.encode()), notices)
+        files: tuple[Path, ...] = ()
+        if figures is not None:
+            with cure(Path(figures), "--figures"):
+                files = tuple(charts.write_files(chain.from_iterable(pictures.values()), Path(figures)))
+    return WrittenPage(file, len(content.runs) - len(content.seeds), len(page.encode()), notices, files)
 
 
 @checked_arguments
@@ -142,15 +157,24 @@ def board(
         }
         for entry in entries:
             content = report_content([entry.path], None) if reports else content_of([(entry.record, entry.runs)])[0]
-            files[entry.page] = _page(entry.label, content, draw=reports, back="../index.html")
+            files[entry.page] = _page(entry.label, content, _pictures(content, draw=reports), back="../index.html")
         folder = Path(output)
         with cure(folder, "--output"):
             _replace_site(folder, files)
     return WrittenPage(folder, len(entries), sum(len(text.encode()) for text in files.values()))
 
 
-def _page(title: str, content: ReportContent, *, draw: bool, back: str = "") -> str:
-    return report_page(title, content, dict(_downloads(content.compared)), draw=draw, back=back)
+def _pictures(content: ReportContent, *, draw: bool) -> Pictures:
+    """Return the charts of a page; without the extra that draws them there are none, and a notice says so."""
+    if draw and not charts.available():
+        content.notices.append(
+            "Charts are left out, because altair and vl-convert are missing: pip install 'figeval[analysis]'."
+        )
+    return report_pictures(content) if draw and charts.available() else {}
+
+
+def _page(title: str, content: ReportContent, pictures: Pictures, back: str = "") -> str:
+    return report_page(title, content, dict(_downloads(content.compared)), pictures, back=back)
 
 
 def _downloads(runs: Sequence[RunRecord]) -> Iterator[tuple[str, str]]:

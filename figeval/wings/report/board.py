@@ -17,7 +17,7 @@ from figeval.records.run_folder import find_record
 from figeval.records.schema import BaselineRecord, MacroRecord, ScoreRecord
 from figeval.records.sweep import SEEDS, SeedsRecord, read, run_or_seeds
 from figeval.wings.report.content import StoredRuns
-from figeval.wings.report.leaderboard import OTHER_BENCHMARK, BoardEntry, BoardResult, Data, Kind, leaderboards
+from figeval.wings.report.leaderboard import OTHER_BENCHMARK, PART, BoardEntry, BoardResult, Data, Kind, leaderboards
 from figeval.wings.report.record import Absence, BoardRecord, Leaderboard
 
 INSIDE_RUNS = frozenset({"earlier", "shards", "predictions", "replies", "logs"})  # no runs of their own are there
@@ -184,7 +184,8 @@ def _results(board_entry: BoardEntry, harness: Harness) -> Iterator[BoardResult]
     for suite, means in macros.items():
         if members := _members(suite, tasks, harness):
             data, scores = _joint_data(members, record, major), list(map(_mean_score, means))
-            yield BoardResult(board_entry, suite, "suite", data, means[0].tasks, scores, [])
+            names = [task.task for task in members]
+            yield BoardResult(board_entry, suite, "suite", data, means[0].tasks, scores, [], members=names)
 
 
 def _name_floors(baselines: Sequence[BaselineRecord], record: RunRecord) -> list[BaselineRecord]:
@@ -224,7 +225,7 @@ def _portion(task: TaskRecord, record: RunRecord) -> str:
     """Return which examples a run used, in words; empty if it used all."""
     if task.n >= task.available:
         return ""
-    flags = conditions.portion(record.config) or "part of the examples"
+    flags = conditions.portion(record.config) or PART
     size = f"{task.n:,} of {task.available:,} examples"
     return f"{flags}: a random sample of {size}" if task.sample_sha256 else f"{flags}: the first {size}"
 
@@ -235,7 +236,7 @@ def _joint_data(tasks: Sequence[TaskRecord], record: RunRecord, major: int) -> D
     is_partial = any(_portion(task, record) for task in ordered)
     examples = _digest(f"{task.task} {task.version} {task.examples_sha256}{_sample(task)}" for task in ordered)
     templates = [task.template_sha256 for task in ordered if task.template_sha256]
-    portion = f"{conditions.portion(record.config) or 'part of the examples'}: not all examples" if is_partial else ""
+    portion = f"{conditions.portion(record.config) or PART}: not all examples" if is_partial else ""
     return Data(portion, major, 0, examples, _digest(templates) if templates else "")
 
 

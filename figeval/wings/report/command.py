@@ -38,6 +38,12 @@ if TYPE_CHECKING:
 @click.option("--no_texts", is_flag=True, help="Leave out the texts of the examples.")
 @click.option("--allow_noncommercial", is_flag=True, help="Include texts whose licence excludes commercial use.")
 @click.option("--no_plots", is_flag=True, help="Leave out the charts.")
+@click.option(
+    "--figures",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Also write the charts to this folder, each as SVG and PDF.",
+)
 @include_path
 def report(  # noqa: PLR0913 - one argument per option
     runs: tuple[Path, ...],
@@ -50,6 +56,7 @@ def report(  # noqa: PLR0913 - one argument per option
     no_texts: bool,
     allow_noncommercial: bool,
     no_plots: bool,
+    figures: Path | None,
     include_path: tuple[Path, ...],
 ) -> None:
     """Write one HTML page about one or several runs, with a sample explorer. No model is needed.
@@ -61,6 +68,7 @@ def report(  # noqa: PLR0913 - one argument per option
     figeval report results/runs/demo
     figeval report results/runs/minilm results/runs/tfidf -o report.html --by proverb
     figeval report models/proverbs --no_texts
+    figeval report results/runs/minilm --figures figures
     """
     from figeval import report as write_report
 
@@ -74,11 +82,14 @@ def report(  # noqa: PLR0913 - one argument per option
         texts=not no_texts,
         allow_noncommercial=allow_noncommercial,
         plots=not no_plots,
+        figures=figures,
         include_path=include_path,
     )
     for notice in page.notices:
         echo(notice)
     _echo_size(output, page)
+    if figures is not None:
+        echo(f"{figures} ({pluralize(len(page.figures) // 2, 'chart')} as SVG and PDF)")
 
 
 @click.command()

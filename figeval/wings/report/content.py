@@ -57,7 +57,8 @@ class ReportContent:
         comparisons: the first run against each of the others: indices `a` and `b`, `metric`, the `grid` and the `notes`
             of `figeval compare`, and as `changes` the examples on which the runs differ.
         tests: sentences that explain the tests of the comparisons.
-        calibration: calibration per task and run, where the scores of options are or give probabilities.
+        calibration: calibration per task and run, where the scores of options are or give probabilities, without
+            trivial models and tasks in which one label is always right.
         positions: chosen and right options per position, by task and run.
         samples: per task the rows of all runs by column, with the texts of the examples.
         notices: sentences about what is missing, and about licences.
@@ -222,10 +223,18 @@ def _add_statistics(content: ReportContent, name: str, tasks: Mapping[int, Store
     """Add calibration and positions of one task."""
     harness = Harness()
     for index, (task, rows) in tasks.items():
-        if calibration := _calibration(task, rows.values(), harness):
+        is_trivial = content.runs[index].model.backend in _trivial_models(content.runs, task, harness)
+        if task.only_label is None and not is_trivial and (calibration := _calibration(task, rows.values(), harness)):
             content.calibration.append({"task": name, "run": index, **calibration})
         if positions := _positions(rows.values()):
             content.positions.append({"task": name, "run": index, "positions": positions})
+
+
+def _trivial_models(runs: Iterable[RunRecord], task: TaskRecord, harness: Harness) -> set[str]:
+    """Return the models that the task, its type, or any task of the runs has as baselines."""
+    recorded = {floor.baseline for run in runs for task in run.tasks for floor in task.baselines}
+    is_known = task.task_type in harness.task_types
+    return recorded | set(harness.task_types.get(task.task_type).default_baselines if is_known else ())
 
 
 def _add_samples(
@@ -245,7 +254,7 @@ def _add_samples(
         return ""
     ids = list(dict.fromkeys(key for stored in tasks.values() for key in stored.rows))
     seed = int(content.runs[next(iter(tasks))].config.get("seed", 0))
-    texts = SampleTexts() if reader is None else reader.of(task, seed, ids)
+    texts = SampleTexts() if reader is None else reader.of(task, seed, ids, _retrieved_ids(tasks.values()))
     if texts.notice:
         content.notices.append(texts.notice)
     if texts.properties:
@@ -256,6 +265,13 @@ def _add_samples(
     rows_by_run = {index: stored.rows for index, stored in tasks.items()}
     content.samples.append(_samples(task, ids, rows_by_run, texts, metrics))
     return texts.missing
+
+
+def _retrieved_ids(tasks: Iterable[StoredTask]) -> set[str]:
+    """Return the ids of examples that rows name: those whose text is an answer, and those added to the input."""
+    rows = [row for stored in tasks for row in stored.rows.values()]
+    answers = {row["pred"] for row in rows if isinstance(row["pred"], str)}
+    return answers.union(*(row.get("retrieved", ()) for row in rows))
 
 
 def _samples(
@@ -289,6 +305,7 @@ def _samples(
         "lists": texts.lists,
         "options": texts.options,
         "passage": texts.passage,
+        "retrieved": texts.retrieved,
         "spans": [texts.spans.get(key, []) for key in ids] if texts.spans else [],
         "kinds": _kinds(list(first.values())),
         "runs": [{"run": index, **_answers([rows.get(key) for key in ids], metric)} for index, rows in runs.items()],
@@ -325,6 +342,7 @@ def _answers(rows: Sequence[PredictionRow | None], metric: str) -> JSON:
         "reply": [_cut(str(row["raw"])) if row and row.get("raw") else None for row in rows],
         "samples": [row and ([_answer_of(sample) for sample in row.get("samples") or ()] or None) for row in rows],
         "error": [row and row.get("error") for row in rows],
+        "retrieved": [row and (row.get("retrieved") or None) for row in rows],
         "spans": [row and ([p["pred"] for p in row.get("parts") or () if p["pred"]] or None) for row in rows],
     }
     return columns | {name: column for name, column in optional.items() if any(cell is not None for cell in column)}
@@ -346,15 +364,19 @@ def _cut(text: str) -> str:
 def _calibration(task: TaskRecord, rows: Iterable[PredictionRow], harness: Harness) -> JSON:
     """Return the calibration of a run on a task; empty if the scores of its options are not probabilities."""
     labels = list(task.settings.get("labels", ()))
-    option_scores, gold = [], []
-    for row in rows:
-        answer, scores = row["gold"], row.get("scores")
-        index = labels.index(answer) if isinstance(answer, str) and answer in labels else answer
-        if row["status"] == "ok" and scores and type(index) is int and 0 <= index < len(scores):  # True is no index
+    option_scores, gold, clusters = [], [], []
+    answers: Iterator[tuple[PredictionRow, Any]] = (
+        (row, answer) for row in rows for answer in row.get("samples") or [row]
+    )
+    for row, answer in answers:
+        right, scores = row["gold"], answer.get("scores")
+        index = labels.index(right) if isinstance(right, str) and right in labels else right
+        if answer["status"] == "ok" and scores and type(index) is int and 0 <= index < len(scores):  # True is no index
             option_scores.append([float("nan") if score is None else float(score) for score in scores])
             gold.append(index)
+            clusters.append(row["cluster"] or f"\0{row['id']}")  # the samples of an example are not independent
     kind = next((route.scores for route in harness.routes.of(task.task_type) if route.name == task.route), "")
-    calibration = reliability(option_scores, gold, kind)
+    calibration = reliability(option_scores, gold, kind, clusters)
     return asdict(calibration) if calibration is not None else {}
 
 

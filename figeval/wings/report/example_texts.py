@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from figeval import Example, FigevalError, Harness, TaskRecord
+from figeval import Example, FigevalError, Harness, TaskRecord, TaskSpec
 from figeval.runs.stored import recorded_examples
 from figeval.runs.task_info import LocalFiles
 from figeval.wings.report.buckets import TextProperties, measure_texts
@@ -33,6 +33,7 @@ class SampleTexts:
         spans: right spans of the parts of a joint example by id, as [start, end] in `passage`.
         passage: field with the text that a pair of positions in a prediction refers to; empty if there is none.
         notice: sentence about the licence.
+        retrieved: text of each training example that is an answer or was added to an input, by id.
         missing: reason why there are no texts.
     """
 
@@ -42,6 +43,7 @@ class SampleTexts:
     spans: dict[str, list[list[int]]] = field(default_factory=dict)
     options: str = ""
     passage: str = ""
+    retrieved: dict[str, str] = field(default_factory=dict)
     notice: str = ""
     missing: str = ""
 
@@ -59,11 +61,19 @@ class ExampleTexts:
         self._files = LocalFiles()
         self._harness = Harness(include=include, fetch=self._files)
 
-    def of(self, task: TaskRecord, seed: int, ids: Collection[str]) -> SampleTexts:
-        """Return the texts of some examples of a recorded task, if they are still the ones that the run was made on."""
+    def of(self, task: TaskRecord, seed: int, ids: Collection[str], retrieved: Collection[str] = ()) -> SampleTexts:
+        """Return the texts of some examples of a recorded task, if they are still the ones that the run was made on.
+
+        Args:
+            task: the task.
+            seed: random seed of its run.
+            ids: ids of the examples.
+            retrieved: ids that training examples may have, whose texts are answers or were added to an input.
+        """
         self._files.benchmarks.clear()
         try:
             variant, examples = recorded_examples(task, seed, self._harness)
+            training_texts = self._training_texts(task, variant.task, retrieved)
             sources = self._files.sources(variant.task.owner)
             terms = {name: f"{benchmark.licence} {benchmark.note}" for name, benchmark in sources.items()}
             if refused := [name for name, text in terms.items() if not self._allow and is_noncommercial(text)]:
@@ -72,7 +82,8 @@ class ExampleTexts:
                     "includes them"
                 )
             texts = SampleTexts(
-                notice=_licence_notice({name: benchmark.licence for name, benchmark in sources.items()})
+                retrieved=training_texts,
+                notice=_licence_notice({name: benchmark.licence for name, benchmark in sources.items()}),
             )
             kind = variant.task.task_type
             members, indices = frozenset(ids), dict[tuple[str, ...], int]()
@@ -92,6 +103,21 @@ class ExampleTexts:
         texts.options = next((name for name in (kind.options, "candidates") if name in texts.fields), "")
         texts.passage = "query" if texts.spans else "text" if "text" in texts.fields else ""
         return texts
+
+    def _training_texts(self, record: TaskRecord, task: TaskSpec, ids: Collection[str]) -> dict[str, str]:
+        """Return the answers of training examples, if the route or the augmentation of the run has taken some."""
+        kind, added = task.task_type, record.settings.get("augment")
+        is_retrieval = kind.written_routes and record.route not in kind.written_routes
+        splits = dict.fromkeys(
+            [*(["train"] if is_retrieval else []), *([added.get("from") or "train"] if added else [])]
+        )
+        return {
+            example.id: kind.answer_text(example)
+            for split in splits
+            if split in task.data
+            for example in self._harness.examples(task, split)
+            if example.id in ids
+        }
 
 
 def is_noncommercial(terms: str) -> bool:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = Literal["task", "contrast", "suite"]
 OTHER_BENCHMARK = "other tasks"  # benchmark of tasks that are not installed
+PART = "part of the examples"  # in words, where no flag says which
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,10 @@ class Data(NamedTuple):
 
 
 class BoardResult(NamedTuple):
-    """The result of one entry, before it is on a leaderboard; a suite or contrast has no task record."""
+    """The result of one entry, before it is on a leaderboard; a suite or contrast has no task record.
+
+    `members` are the tasks of a suite, whose notes are about its mean as well.
+    """
 
     entry: BoardEntry
     name: str
@@ -69,6 +73,12 @@ class BoardResult(NamedTuple):
     scores: list[ScoreRecord]
     baselines: list[BaselineRecord]
     task: TaskRecord | None = None
+    members: Sequence[str] = ()
+
+    @property
+    def portion(self) -> str:
+        """The flags by which only part of the examples was used; empty if all were."""
+        return (conditions.portion(self.entry.record.config) or PART) if self.data.portion else ""
 
     @property
     def fingerprint(self) -> str | None:
@@ -100,6 +110,8 @@ def leaderboards(results: Sequence[BoardResult], owners: Mapping[str, str], seed
             benchmark=_benchmark(first, owners),
             metric=metric,
             apart=distinction,
+            portion=result.portion,
+            only_label=(result.task.only_label if result.task is not None else None) or "",
             examples=result.examples,
             examples_sha256=result.data.examples,
             rows=_rows(group, metric, seed),
@@ -155,7 +167,8 @@ def _notes(results: Sequence[BoardResult]) -> Iterator[str]:
     """Yield the notes about the results of a leaderboard, with the models that they are about if not about all."""
     records = [result.entry.record for result in results]
     metrics = [score.metric for score in results[0].scores]
-    for note, indices in shared_notes(records, [results[0].name], metrics).items():
+    names = dict.fromkeys(name for result in results for name in (result.name, *result.members))
+    for note, indices in shared_notes(records, list(names), metrics).items():
         models = ", ".join(results[index].entry.label for index in indices)
         yield note if len(indices) == len(results) else f"{models}: {note}"
 
@@ -206,14 +219,22 @@ def _namesake(result: BoardResult, results: Sequence[BoardResult]) -> str:
 
 
 def _baselines(results: Sequence[BoardResult]) -> Iterator[BoardRow]:
-    """Yield each baseline once; one that depends on the run's seed is repeated with its other scores."""
-    baselines: dict[tuple[str, tuple[float | None, ...]], BaselineRecord] = {}
+    """Yield each baseline once, but not a trivial model that is on the leaderboard as a run.
+
+    Floors of a model (`minilm on no_query`) with other scores are those of other runs of it, and are all shown.
+    """
+    models = {result.entry.record.model.backend for result in results}
+    baselines: dict[Hashable, tuple[BaselineRecord, str]] = {}
     for result in results:
+        model = result.entry.record.model.name
         for baseline in result.baselines:
-            values = tuple(score.value for score in baseline.scores)
-            baselines.setdefault((baseline.baseline, values), baseline)
-    for baseline in baselines.values():
-        yield BoardRow(model=one_line(baseline.baseline, 120), kind="baseline", scores=baseline.scores)
+            is_floor = baseline.baseline.startswith(f"{model} on ")
+            values = tuple(score.value for score in baseline.scores) if is_floor else ()
+            if is_floor or baseline.baseline not in models:
+                baselines.setdefault((baseline.baseline, values), (baseline, model if is_floor else ""))
+    for baseline, model in baselines.values():
+        name = one_line(baseline.baseline, 120)
+        yield BoardRow(model=name, kind="baseline", floor_of=one_line(model, 120), scores=baseline.scores)
 
 
 def _set_ranks(rows: Sequence[BoardRow], results: Sequence[BoardResult], metric: str, sign: int, seed: int) -> None:

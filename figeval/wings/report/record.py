@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import Field
@@ -19,6 +18,7 @@ class BoardRow(Stored):
     page: str = Field(default="", description="page of the run, relative to the site; empty for a baseline")
     route: str = Field(default="", description="how the model was asked")
     conditions: str = Field(default="", description="what the run changed about how the task is asked")
+    floor_of: str = Field(default="", description="model whose score on a probe, such as no_query, this baseline is")
     same_as: str = Field(default="", description="model of an earlier row that is the same one by another name")
     seeds: int = Field(default=1, description="trainings of which the scores are means")
     date: str = Field(default="", description="day on which the run started")
@@ -41,6 +41,8 @@ class Leaderboard(Stored):
     benchmark: str
     metric: str = Field(description="metric that the ranks are about, the first of the scores")
     apart: str = Field(default="", description="why these runs are not on the first leaderboard of this name")
+    portion: str = Field(default="", description="flags by which the runs used part of the examples; empty for all")
+    only_label: str = Field(default="", description="the right answer to every example of the task, if all share one")
     examples: int = Field(description="examples of the task that the runs used; tasks of a suite")
     examples_sha256: str = Field(description="over the examples; over those of all tasks of a suite or contrast")
     rows: list[BoardRow]
@@ -69,9 +71,3 @@ class BoardRecord(Stored):
     runs: int = Field(description="runs that were read; several seeds of one training count once")
     leaderboards: list[Leaderboard]
     absent: list[Absence] = Field(default=[], description="results without a score")
-
-    def benchmarks(self) -> Iterator[tuple[str, list[Leaderboard]]]:
-        boards: dict[str, list[Leaderboard]] = {}
-        for board in self.leaderboards:
-            boards.setdefault(board.benchmark, []).append(board)
-        yield from boards.items()

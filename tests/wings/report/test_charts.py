@@ -12,6 +12,7 @@ import pytest
 
 import figeval
 from figeval import ChoiceExample
+from tests.cli.conftest import Cli
 from tests.finished_runs import model, row, run, score, store, task
 
 pytestmark = pytest.mark.skipif(find_spec("altair") is None, reason="needs the extra analysis")
@@ -77,6 +78,18 @@ def test_the_answers_of_all_seeds_are_counted_together(tmp_path: Path) -> None:
     svg = score_seeds(tmp_path, 2, 4)["Positions of the options chosen in fables"]
     shares = re.findall(r'aria-label="[^"]*share of answers: ([^;"]*); [^"]*who: first', svg)
     assert [float(share.rstrip("%")) for share in shares] == [30, 70]
+
+
+def test_charts_are_written_as_files_for_a_paper(cli: Cli, tmp_path: Path) -> None:
+    store_answers(tmp_path, "first")
+    done = cli("report", "first", "--figures", "figures", "--no_plots")
+    assert done.code == 0, done.err
+    names = {file.stem for file in (tmp_path / "figures").iterdir()}
+    assert {"scores-by-task", "reliability-fables"} <= names
+    for name in names:
+        assert (tmp_path / "figures" / f"{name}.svg").read_text(encoding="utf-8").startswith("<svg")
+        assert (tmp_path / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+    assert "<img" not in (tmp_path / "report.html").read_text(encoding="utf-8"), "the page has no charts"
 
 
 def scores_of(folder: Path) -> str:

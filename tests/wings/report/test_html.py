@@ -66,7 +66,7 @@ def store_answers(folder: Path, *values: float, **changes: Any) -> Path:
 def test_scores_have_intervals_counts_and_baselines(tmp_path: Path) -> None:
     folder = store(tmp_path / "run", run(task()))
     text = page_of(folder)
-    for shown in ("0.2500", "0.100 to 0.500", "chance 0.200 · overlap 0.125", 'class="floor"', "a-model"):
+    for shown in ("0.25", "0.10 to 0.50", "chance 0.20 · overlap 0.12", 'class="floor"', "a-model"):
         assert shown in text
     assert "Paired comparisons" not in text, "one run has nothing to be compared with"
     assert base64.b64encode(str(figeval.export(folder, to="csv")).encode()).decode() in text
@@ -104,8 +104,32 @@ def test_breakdowns_calibration_positions_and_statuses(tmp_path: Path) -> None:
     ((_, calibration),) = (item for item in tables(text, "calibration").items())
     head, numbers = calibration
     shown_numbers = dict(zip(head, numbers, strict=True))
-    assert (shown_numbers["n"], shown_numbers["accuracy"], shown_numbers["at 80 %"]) == ("4", "0.750", "0.667")
-    assert float(shown_numbers["ECE"]) == pytest.approx((abs(1 - 0.635) + abs(0.5 - 0.94)) / 2, abs=1e-3)
+    assert (shown_numbers["answers"], shown_numbers["at 80 %"]) == ("4", "0.667")
+    assert shown_numbers["accuracy"] == "0.750 (0.301 to 0.954)", "Wilson's interval of 3 of 4"
+    assert float(shown_numbers["ECE"].split()[0]) == pytest.approx((abs(1 - 0.635) + abs(0.5 - 0.94)) / 2, abs=1e-3)
+
+
+def test_calibration_is_of_models_and_tasks_that_can_be_calibrated(tmp_path: Path) -> None:
+    """A trivial model has no confidence, and one label that is always right gives an accuracy of nothing."""
+    rows = [row(f"x{n}", gold=n % 2, scores=[0.9, 0.1]) for n in range(4)]
+    for name, backend, only_label in (("model", "encoder", None), ("trivial", "chance", None), ("one", "encoder", "a")):
+        record = run(task(n=4, available=4, only_label=only_label), model={"name": name, "backend": backend})
+        page = page_of(store(tmp_path / name, record, {"proverbs": rows}))
+        assert bool(tables(page, "calibration")) == (name == "model")
+
+
+def test_every_sample_counts_in_the_calibration(tmp_path: Path) -> None:
+    sample = {"status": "ok", "tied": 1}
+    answers = [
+        {**sample, "pred": 0, "metrics": {"acc": 1.0}, "scores": [0.8, 0.2]},
+        {**sample, "pred": 1, "metrics": {"acc": 0.0}, "scores": [0.4, 0.6]},
+    ]
+    rows = [row(f"x{n}", scores=answers[0]["scores"], metrics={"acc": 0.5}, samples=answers) for n in range(3)]
+    page = page_of(store(tmp_path / "run", run(task(n=3, available=3)), {"proverbs": rows}))
+    ((head, numbers),) = tables(page, "calibration").values()
+    shown = dict(zip(head, numbers, strict=True))
+    assert shown["answers"] == "6"
+    assert shown["accuracy"].startswith("0.500 (")
 
 
 def test_every_run_has_its_own_n_in_a_breakdown(tmp_path: Path) -> None:
@@ -195,7 +219,8 @@ def test_nothing_is_fetched(hostile: str) -> None:
 
 
 def test_the_script_makes_no_html_of_texts() -> None:
-    script = (files("figeval.wings.report.html") / "report.js").read_text(encoding="utf-8")
+    scripts = (files("figeval.wings.report.html") / name for name in ("report.js", "sorting.js", "board.js"))
+    script = "".join(file.read_text(encoding="utf-8") for file in scripts)
     assert not re.findall(
         r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\(|new Function|fetch\(|XMLHttp", script
     )

@@ -85,6 +85,25 @@ def test_ties_of_all_options_are_right_as_often_as_they_say() -> None:
     assert (calibration.ece, calibration.calibrated_ece, calibration.calibrated_ece_high) == (0, 0, 0)
 
 
+def test_intervals_hold_the_numbers_and_know_of_clusters() -> None:
+    generator = np.random.default_rng(3)
+    confidence = np.repeat(generator.uniform(0.5, 1, 40), 5)
+    scores = [[probability, 1 - probability] for probability in confidence]
+    gold = (generator.random(200) < 0.5).astype(int).tolist()  # half as right as it says at its surest
+    alone = reliability(scores, gold)
+    clustered = reliability(scores, gold, clusters=[str(number // 5) for number in range(200)])
+    assert alone is not None and clustered is not None
+    for name in ("accuracy", "ece", "brier"):
+        low, high = getattr(alone, f"{name}_limits")
+        assert low < getattr(alone, name) < high
+    assert alone.ece_limits is not None and alone.ece_limits[0] > 0.05, "far from calibrated"
+    assert alone.brier_limits is not None and clustered.brier_limits is not None
+    assert alone.brier_limits != clustered.brier_limits
+    calibrated = reliability(scores, (generator.random(200) > confidence).astype(int).tolist())
+    assert calibrated is not None and calibrated.ece_limits is not None
+    assert calibrated.ece_limits[0] == 0 < calibrated.ece_limits[1]
+
+
 @pytest.mark.parametrize(
     "scores",
     [

@@ -12,6 +12,7 @@ import pytest
 import figeval
 from tests.browser import elements_of
 from tests.cli.conftest import Cli
+from tests.devtools import browsing
 from tests.finished_runs import finished, over_seeds
 from tests.wings.report.pages import contents
 
@@ -29,7 +30,7 @@ def test_a_report_on_two_runs(cli: Cli, runs: tuple[Path, Path], tmp_path: Path)
     assert done.code == 0
     assert re.fullmatch(r"page\.html \(2 runs, 0\.[12] MB\)\n", done.out)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    for shown in ("Paired comparisons", "exact McNemar", "Position bias", "mini_pairs by idiom", "chance 0.200"):
+    for shown in ("Paired comparisons", "exact McNemar", "Position bias", "mini_pairs by idiom", "chance 0.20"):
         assert shown in page
     documents = contents(page)
     assert list(documents) == ["mini_fables", "mini_retrieval", "mini_pairs"]
@@ -125,7 +126,7 @@ def test_a_score_that_is_no_mean_has_no_better_examples(cli: Cli, runs: tuple[Pa
 
 def cells(page: str, label: str) -> list[list[str]]:
     """The rows of the score table that a run with this label has, without tags."""
-    rows = re.findall(r'<tr class="([^"]*)"><th scope="row" class="whole">(.*?)</tr>', page, re.DOTALL)
+    rows = re.findall(r'<tr[^>]* class="([^"]*)">\s*<th scope="row"(.*?)</tr>', page, re.DOTALL)
     texts = [(classes, re.sub(r"<[^>]*>", "|", row)) for classes, row in rows]
     return [[classes, *filter(None, row.split("|"))] for classes, row in texts if f"|{label}|" in row]
 
@@ -145,12 +146,12 @@ def test_a_folder_of_seeds_is_one_run_with_the_seeds_behind_it(
         if task.task == "mini_fables"
     }
     title = "random on mini, 3 seeds"
-    first = next(row for row in cells(page, title) if "mini_fables" in row[1])
+    first = next(row for row in cells(page, title) if "mini_fables" in " ".join(row))
     acc = means["acc"]
     assert acc.low is not None
     assert f"sd {acc.sd:.4f}" in " ".join(first)
-    assert f"{acc.value:.4f}" in first
-    assert f"{acc.low:.3f} to {acc.high:.3f}" in first
+    assert f"{acc.value:.2f}" in first
+    assert f"{acc.low:.2f} to {acc.high:.2f}" in first
     assert "seed" not in first[0]
     for label in ("random", "random (seed=1)", "random (seed=2)"):
         assert {"seed" in row[0] for row in cells(page, label)} == {True}
@@ -216,6 +217,44 @@ def test_refusals_have_a_cure(cli: Cli, runs: tuple[Path, Path]) -> None:
     assert "give a run folder" in cli("report", "nowhere").complaint
     assert "did you mean 'idiom'" in cli("report", runs[0], "--by", "idio").complaint
     assert "--output" in cli("report", runs[0], "--no_plots", "-o", "no/such/folder/page.html").complaint
+
+
+@pytest.mark.system
+def test_tables_are_sorted_with_the_keyboard_and_fit_a_phone(cli: Cli, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    cli("report", *runs, "--no_plots", "--no_texts")
+    values = (
+        "[...document.querySelectorAll('#score-table tbody tr')].filter((row) => row.offsetParent)"
+        ".map((row) => row.querySelector('.value').dataset.value).map(Number)"
+    )
+    head = "document.querySelector('#score-table th.number')"
+    with browsing(tmp_path / "profile") as page:
+        page.open((tmp_path / "report.html").as_uri())
+        page.until("document.documentElement.dataset.ready")
+        as_written = page.script(values)
+        orders = []
+        for _ in range(3):
+            page.script(f"{head}.querySelector('button').focus()")
+            page.press("Enter")
+            orders.append((page.script(f"{head}.getAttribute('aria-sort')"), page.script(values)))
+        assert orders == [
+            ("descending", sorted(as_written, reverse=True)),
+            ("ascending", sorted(as_written)),
+            ("none", as_written),
+        ]
+        page.click("#tasks summary")
+        page.click("#tasks li:last-child a")
+        assert page.script("document.querySelector('tr:target').id") == "task-mini_pairs"
+        assert not page.script("document.querySelector('#tasks').open")
+        page.look(tmp_path / "phone.png", width=400)
+        lines = (
+            "[...document.querySelectorAll('#score-table tbody tr')].filter((row) => row.offsetParent).map((row) =>"
+            " ['.who', '.value', '.limits'].map((cell) => row.querySelector(cell).getBoundingClientRect()))"
+            ".map((boxes) => Math.max(...boxes.map((box) => box.top)) < Math.min(...boxes.map((box) => box.bottom))"
+            " && boxes.every((box) => box.right <= innerWidth))"
+        )
+        assert set(page.script(lines)) == {True}, "name, value and interval of a run stand beside each other"
+        assert page.script("document.documentElement.scrollWidth <= innerWidth")
+        assert page.violations == []
 
 
 @pytest.mark.system

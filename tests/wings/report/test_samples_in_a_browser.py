@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -70,3 +71,23 @@ def test_words_stand_beside_their_bits(tmp_path: Path) -> None:
     assert "<dt>text</dt><dd>Er biss ins Gras.</dd>" in shown
     assert "<dt>votes</dt>" not in shown
     assert "Er 16.0 · biss 40.0 · ins 32.0 · Gras 40.0 / Er 16.0 · starb 48.0" in shown
+
+
+def test_a_retrieved_text_is_shown_and_not_its_id(tmp_path: Path) -> None:
+    """Models that embed answer with a training text, of which a run has the id."""
+    for split, lines in {
+        "train": [("train-1", "a fox", "Pride comes before a fall."), ("train-2", "a hare", "Haste makes waste.")],
+        "test": [("test-1", "Haste lost the race.", "Slow and steady wins the race.")],
+    }.items():
+        rows = [{"id": key, "story": story, "moral": moral} for key, story, moral in lines]
+        (tmp_path / f"{split}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (tmp_path / "morals.task.yaml").write_text(
+        "name: morals\ntype: generation\ndata: {test: 'jsonl:test.jsonl', train: 'jsonl:train.jsonl'}\n"
+        "fields: {id: row.id, inputs: {story: row.story}, references: [row.moral]}\n"
+    )
+    run = figeval.run("morals", "tfidf", include_path=tmp_path, output_path=tmp_path / "run", baselines=False)
+    assert [row["pred"] for row in run.rows("morals")] == ["train-2"]
+    page = figeval.report([run], output=tmp_path / "report.html", plots=False, include_path=tmp_path).path
+    shown = sample_shown(page, "morals", "test-1")
+    assert "Haste makes waste." in shown
+    assert "train-2" not in shown

@@ -1,4 +1,4 @@
-"""Parts of pages that reports and leaderboards share: bars of scores, and files to download."""
+"""Parts of pages that reports and leaderboards share: scores as texts and as bars, and files to download."""
 
 from __future__ import annotations
 
@@ -6,7 +6,36 @@ import base64
 from collections.abc import Sequence
 
 from figeval import JSON
-from figeval.records.schema import ScoreRecord
+from figeval.records.schema import BaselineRecord, ScoreRecord, baseline_scores
+from figeval.reporting import table
+from figeval.reporting.grid import AND, format_interval, format_number
+
+MAX_FEW = 100  # examples of which one changes a mean by .01 or more, so that a third decimal says nothing
+
+
+def format_value(score: ScoreRecord) -> str:
+    """Return the value with as many decimals as its examples support, and a mark if the model has seen some of them."""
+    return format_number(score.value, _form(score)) + table.MARKS[score.seen]
+
+
+def format_limits(score: ScoreRecord) -> str:
+    """Return the 95 % interval with as many decimals as the value, or an en dash if there is none."""
+    return format_interval(score.low, score.high, _form(score), reliable=score.interval.reliable)
+
+
+def format_floors(baselines: Sequence[BaselineRecord], score: ScoreRecord) -> list[str]:
+    """Return the baselines of a score, e.g. `chance 0.20`."""
+    scores = baseline_scores(baselines, score.metric).items()
+    return [f"{name} {format_number(floor.value, _form(score))}" for name, floor in scores if floor.value is not None]
+
+
+def join_floors(floors: Sequence[str]) -> str:
+    """Return baselines as one text."""
+    return AND.join(floors)
+
+
+def _form(score: ScoreRecord) -> str:
+    return ".2f" if score.n <= MAX_FEW else ".3f"
 
 
 def download(name: str, text: str) -> JSON:

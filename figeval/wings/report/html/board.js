@@ -1,4 +1,4 @@
-// Sorting and filtering of `figeval board`. The page shows everything without this script.
+// Filters of `figeval board`. The page shows everything without this script.
 "use strict";
 
 const page = document.documentElement;
@@ -6,45 +6,6 @@ window.addEventListener("error", (event) => { page.dataset.error = event.message
 
 const $ = (id) => document.getElementById(id);
 const START = "#find=";
-
-// ---- sorting ------------------------------------------------------------------------------------------------------
-
-/** Return the number or the text by which a row is sorted; empty cells come last in both directions. */
-function keyOf(row, column) {
-  const cell = row.cells[column];
-  if (cell.dataset.value) return Number(cell.dataset.value);
-  return cell.textContent.trim().toLowerCase();
-}
-
-function compare(a, b, sign) {
-  const [first, second] = [a === "" || a === "–", b === "" || b === "–"];
-  if (first || second) return first - second;
-  if (typeof a === "number" && typeof b === "number") return sign * (a - b);
-  return sign * String(a).localeCompare(String(b), "en", { numeric: true });
-}
-
-function sort(head) {
-  const [row, body] = [head.parentElement, head.closest("table").tBodies[0]];
-  const column = [...row.cells].indexOf(head);
-  const before = head.getAttribute("aria-sort");
-  const isRank = head.textContent.trim() === "rank"; // the best rank is the lowest, the best score usually the highest
-  const first = head.classList.contains("number") && !isRank ? "descending" : "ascending";
-  const other = first === "descending" ? "ascending" : "descending";
-  const direction = before === first ? other : first;
-  for (const cell of row.cells) if (cell.hasAttribute("aria-sort")) cell.setAttribute("aria-sort", cell === head ? direction : "none");
-  const keyedRows = [...body.rows].map((line) => [keyOf(line, column), line]);
-  keyedRows.sort(([a], [b]) => compare(a, b, direction === "ascending" ? 1 : -1));
-  body.append(...keyedRows.map(([, line]) => line));
-}
-
-function makeSortable(head) {
-  const button = document.createElement("button");
-  button.type = "button";
-  button.append(...head.childNodes);
-  head.append(button);
-  head.setAttribute("aria-sort", "none");
-  button.addEventListener("click", () => sort(head));
-}
 
 // ---- filters ------------------------------------------------------------------------------------------------------
 

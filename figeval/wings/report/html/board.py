@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import TypeAlias
 
 from figeval import JSON, Column, Table, html_document
 from figeval.io.text import one_line
 from figeval.records.schema import SEEN_NOTES
 from figeval.reporting import table
 from figeval.reporting.grid import EMPTY_CELL, UNRELIABLE_MARK
-from figeval.wings.report.html import bar, download
+from figeval.wings.report.html import bar, download, format_limits, format_value
 from figeval.wings.report.record import BoardRecord, BoardRow, Leaderboard
 
 CSV_COLUMNS = (
@@ -19,32 +21,34 @@ CSV_COLUMNS = (
     *("conditions", "seeds", "date", "run", "metric", "value", "low", "high", "n", "clusters", "rank", "best"),
     *("worst", "note", "notes"),
 )
+UNITS = {"suite": "tasks", "contrast": "examples", "task": "examples"}
 RANK_COLUMNS = ("rank", "best", "worst", "note")
 
 
 def board_page(title: str, record: BoardRecord) -> str:
     """Return the HTML page of all leaderboards."""
-    used: set[str] = set()
-    sections = []
-    for benchmark, boards in record.benchmarks():
-        contents = [_board(board, _anchor(board.name, used)) for board in boards]
-        sections.append(
-            {
-                "name": benchmark,
-                "anchor": _anchor(f"benchmark-{benchmark}", used),
-                "overview": _overview(boards),
-                "boards": contents,
-            }
-        )
+    used: set[str] = {"overview"}
+    anchored = [(board, _anchor(board.name, used)) for board in record.leaderboards]
+    sections = [
+        {
+            "name": benchmark,
+            "anchor": _anchor(f"benchmark-{benchmark}", used),
+            "overviews": list(_overviews([column for column in members if column[0].kind == "task"])),
+            "boards": [_board(*column) for column in members],
+        }
+        for benchmark, members in _by_benchmark(anchored).items()
+    ]
+    headlines = [column for members in _by_benchmark(anchored).values() for column in _headlines(members)]
     content: JSON = {
         "title": one_line(title),
         "record": record,
+        "overviews": list(_overviews(headlines)),
         "sections": sections,
         "notes": list(_notes(record)),
         "absent": [f"{absence.task} of {absence.model} {absence.why}" for absence in record.absent],
     }
-    styles = ("page.css", "board.css")
-    return html_document(__package__, "board.html.jinja", content, styles=styles, script="board.js")
+    styles, scripts = ("page.css", "sorting.css", "board.css"), ("sorting.js", "board.js")
+    return html_document(__package__, "board.html.jinja", content, styles=styles, script=scripts)
 
 
 def board_csv(boards: Sequence[Leaderboard]) -> str:
@@ -86,7 +90,6 @@ def _board(board: Leaderboard, anchor: str) -> JSON:
     further = [metric for metric in board.metrics if metric != board.metric]
     baselines = [row.score(board.metric) for row in board.rows if row.kind == "baseline"]
     floors = [None if score is None else score.value for score in baselines]
-    unit = {"suite": "tasks", "contrast": "examples", "task": "examples"}[board.kind]
     return {
         "name": board.name,
         "kind": board.kind,
@@ -94,7 +97,7 @@ def _board(board: Leaderboard, anchor: str) -> JSON:
         "apart": board.apart,
         "n": board.examples if board.kind == "task" and board.apart else None,
         "notes": board.notes,
-        "about": f"{board.examples:,} {unit}, sha256 {board.examples_sha256:.8}…",
+        "about": f"{board.examples:,} {UNITS[board.kind]}, sha256 {board.examples_sha256:.8}…",
         "metric": board.metric,
         "others": further,
         "untested": list(dict.fromkeys(row.note for row in board.rows if row.rank is not None and row.note)),
@@ -108,7 +111,7 @@ def _row(row: BoardRow, metric: str, further: Sequence[str], floors: Sequence[fl
     return {
         "row": row,
         "value": _value(row, metric),
-        "interval": "" if score is None else table.interval(score),
+        "interval": "" if score is None else format_limits(score),
         "low": None if score is None else score.low,
         "bar": None if score is None else bar(score, floors if row.kind == "run" else ()),
         "others": [_value(row, name) for name in further],
@@ -122,17 +125,52 @@ def _value(row: BoardRow, metric: str) -> JSON:
     score = row.score(metric)
     if score is None:
         return {"text": EMPTY_CELL, "number": None}
-    return {"text": table.format_marked(score), "number": score.value}
+    return {"text": format_value(score), "number": score.value}
 
 
-def _overview(boards: Sequence[Leaderboard]) -> JSON | None:
-    """Return the table of all models and tasks of a benchmark; there is none for a single task."""
-    tasks = [board for board in boards if board.kind == "task" and not board.apart and "@" not in board.name]
-    if len(tasks) < 2:
-        return None
-    models: dict[tuple[str, str, str], dict[int, BoardRow]] = {}  # their rows by the index of the task
-    for index, board in enumerate(tasks):
+# ---- tables of several leaderboards ----------------------------------------------------------------------------------
+
+AnchoredBoard: TypeAlias = tuple[Leaderboard, str]  # with the id of its heading
+
+
+def _by_benchmark(boards: Iterable[AnchoredBoard]) -> dict[str, list[AnchoredBoard]]:
+    by_benchmark: dict[str, list[AnchoredBoard]] = {}
+    for board, anchor in boards:
+        by_benchmark.setdefault(board.benchmark, []).append((board, anchor))
+    return by_benchmark
+
+
+def _headlines(boards: Sequence[AnchoredBoard]) -> Iterator[AnchoredBoard]:
+    """Yield the leaderboards that stand for a benchmark: the means over its suites, else its contrasts and tasks.
+
+    Where one label is always right, the contrasts are about the task and its accuracy is not, if there are any.
+    """
+    kinds = {board.kind for board, _ in boards}
+    for board, anchor in boards:
+        is_contrasted = board.only_label and "contrast" in kinds
+        if board.kind == "suite" or ("suite" not in kinds and not is_contrasted):
+            yield board, anchor
+
+
+def _overviews(boards: Sequence[AnchoredBoard]) -> Iterator[JSON]:
+    """Yield a table of all models and leaderboards for each part of the examples; a single leaderboard needs none."""
+    columns: dict[str, dict[str, AnchoredBoard]] = {}
+    for board, anchor in boards:
+        if "@" not in board.name:
+            # The first of several that differ in data or prompt is the most important one.
+            columns.setdefault(board.portion, {}).setdefault(board.name, (board, anchor))
+    for portion, members in columns.items():
+        if len(members) > 1:
+            yield {"portion": portion, **_overview(list(members.values()))}
+
+
+def _overview(columns: Sequence[AnchoredBoard]) -> JSON:
+    """Return the table of all models and some leaderboards, without the models' own floors."""
+    models: dict[tuple[str, str, str], dict[int, BoardRow]] = {}  # their rows by the index of the leaderboard
+    for index, (board, _) in enumerate(columns):
         for row in board.rows:
+            if row.floor_of:
+                continue
             models.setdefault((row.kind, row.model, row.page), {}).setdefault(index, row)
     rows, counts = [], Counter((kind, model) for kind, model, _ in models)
     ordered = sorted(models.items(), key=lambda item: (item[0][0] == "baseline", -len(item[1])))
@@ -141,11 +179,27 @@ def _overview(boards: Sequence[Leaderboard]) -> JSON | None:
             {**_value(results[index], board.metric), "is_top": results[index].best == 1}
             if index in results
             else {"text": "", "number": None, "is_top": False}
-            for index, board in enumerate(tasks)
+            for index, (board, _) in enumerate(columns)
         ]
         run = next(iter(results.values())).run if counts[kind, model] > 1 else ""
         rows.append({"kind": kind, "model": model, "page": page, "run": run, "cells": cells})
-    return {"columns": [(board.name, board.metric) for board in tasks], "rows": rows}
+    heads = [
+        {
+            "name": board.name,
+            "anchor": anchor,
+            "metric": board.metric,
+            "size": f"{board.examples:,} {UNITS[board.kind]}",
+            "only_label": board.only_label,
+        }
+        for board, anchor in columns
+    ]
+    groups = [
+        (benchmark, len(list(members))) for benchmark, members in groupby(board.benchmark for board, _ in columns)
+    ]
+    return {"columns": heads, "groups": groups, "rows": rows}
+
+
+# ---- notes -----------------------------------------------------------------------------------------------------------
 
 
 def _notes(record: BoardRecord) -> Iterator[str]:

@@ -1,17 +1,22 @@
-"""The charts of a report, drawn as SVG when the page is written, so that the page needs no library."""
+"""The charts of a report, drawn as SVG when the page is written, so that the page needs no library.
+
+The same charts can be written as SVG and PDF files for a paper.
+"""
 
 from __future__ import annotations
 
 import base64
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 from figeval import JSON
+from figeval.io.files import replacing
 from figeval.io.plots import BLUE, GREEN, GREY, ORANGE, PADDING, PLOT_PACKAGES, style_chart
 from figeval.records.training import TrainingRecord
 
@@ -23,13 +28,17 @@ SIZE = re.compile(r'<svg[^>]*? width="([\d.]+)" height="([\d.]+)"')
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An SVG as a data address, with its size in pixels and a description for those who do not see it."""
+    """An SVG as a data address, with its size in pixels and a description for those who do not see it.
+
+    `spec` is its Vega-Lite specification.
+    """
 
     name: str
     description: str
     address: str
     width: int
     height: int
+    spec: JSON = field(repr=False)
 
 
 def available() -> bool:
@@ -37,8 +46,26 @@ def available() -> bool:
     return all(find_spec(name) is not None for name in PLOT_PACKAGES)
 
 
+def write_files(pictures: Iterable[Picture], folder: Path) -> Iterator[Path]:
+    """Write charts as `<name>.svg` and `<name>.pdf` on white, and yield the files. Raises `OSError` if that fails."""
+    import vl_convert
+
+    folder.mkdir(parents=True, exist_ok=True)
+    names: Counter[str] = Counter()
+    for picture in pictures:
+        names[picture.name] += 1
+        name = f"{picture.name}-{names[picture.name]}" if names[picture.name] > 1 else picture.name
+        spec = {**picture.spec, "config": {**picture.spec["config"], "background": "white"}}
+        contents = {"svg": vl_convert.vegalite_to_svg(spec).encode(), "pdf": vl_convert.vegalite_to_pdf(spec)}
+        for ending, content in contents.items():
+            file = folder / f"{name}.{ending}"
+            with replacing(file) as stream:
+                stream.write(content)
+            yield file
+
+
 def scores(rows: Sequence[JSON], colours: Mapping[str, str]) -> Picture | None:
-    """Return the chart of the first metric of each task: values, intervals and the best baseline.
+    """Return the forest plot of tasks and contrasts by one metric each: values, intervals and the best baseline.
 
     Args:
         rows: `task`, `run` (its label), `value`, `low`, `high` and `floor`.
@@ -82,7 +109,9 @@ def calibration(task: str, entries: Sequence[JSON], colours: Mapping[str, str]) 
 
     shown = _select_colours(colours, (series["label"] for series in entries))
     bins = [
-        {"run": series["label"], "single": series["single"], **each} for series in entries for each in series["bins"]
+        {"run": series["label"], "single": series["single"], **each, **_ends(each["limits"])}
+        for series in entries
+        for each in series["bins"]
     ]
     unit = alt.Scale(domain=[0, 1], nice=False)
     diagonal = alt.Chart(alt.Data(values=[{"x": 0, "y": 0}, {"x": 1, "y": 1}])).mark_line(color=GREY, strokeDash=[4, 3])
@@ -93,7 +122,9 @@ def calibration(task: str, entries: Sequence[JSON], colours: Mapping[str, str]) 
         detail="single:N",
     )
     sized = points.mark_circle(opacity=0.85).encode(size=alt.Size("n:Q", title="answers", legend=None))
-    chart = alt.layer(diagonal.encode(x="x:Q", y="y:Q"), points.mark_line(strokeWidth=1.5), sized)
+    limits = points.mark_rule(strokeWidth=1.5, opacity=0.6).encode(y=alt.Y("low:Q"), y2="high:Q")
+    lines = points.mark_line(strokeWidth=1.5)
+    chart = alt.layer(diagonal.encode(x="x:Q", y="y:Q"), limits, lines, sized)
     yield _picture(
         chart.properties(width=260, height=260),
         "Reliability",
@@ -189,6 +220,10 @@ def learning(record: TrainingRecord) -> Picture | None:
     return _picture(chart, "Scores on dev", f"Scores on dev of {name} by step", name)
 
 
+def _ends(limits: Sequence[float] | None) -> JSON:
+    return dict(zip(("low", "high"), limits or (None, None), strict=True))
+
+
 def _select_colours(colours: Mapping[str, str], labels: Iterable[str]) -> dict[str, str]:
     """Return the colours of the runs that a chart shows, so that its legend names no others."""
     shown = set(labels)
@@ -239,4 +274,4 @@ def _picture(
     width, height = (round(float(size)) for size in match.groups()) if match else (600, 300)
     address = f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
     file = re.sub(r"[^\w.-]+", "-", f"{title.lower()} {subtitle}").strip("-")
-    return Picture(file, description, address, width, height)
+    return Picture(file, description, address, width, height, spec)

@@ -10,10 +10,10 @@ import base64
 import gzip
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeAlias
 
 from markupsafe import Markup
 
@@ -21,37 +21,39 @@ from figeval import JSON, Grid, RunRecord, TaskRecord, html_document
 from figeval.io.text import clean, clean_json, one_line
 from figeval.records import conditions
 from figeval.records.provenance import installed_version, now
-from figeval.records.schema import ScoreRecord, baseline_scores
+from figeval.records.schema import BaselineRecord, ContrastRecord, ScoreRecord, baseline_scores
 from figeval.reporting import table
-from figeval.reporting.grid import EMPTY_CELL, format_number
+from figeval.reporting.grid import EMPTY_CELL, format_interval, format_number
 from figeval.reporting.training import dev_scores
 from figeval.reporting.training import notes as training_notes
 from figeval.wings.report.content import ReportContent
-from figeval.wings.report.html import bar, charts, download
+from figeval.wings.report.html import bar, charts, download, format_floors, format_limits, format_value, join_floors
 
 MAX_GROUPS = 200  # lines of a breakdown
 # A row of the score table with a state, or with a mean that has no interval.
 NO_SCORE: JSON = {
-    **dict.fromkeys(("part", "interval", "n", "clusters", "baselines"), ""),
+    **dict.fromkeys(("part", "interval", "n", "clusters", "shared_floors", "floors", "remark"), ""),
     "value": EMPTY_CELL,
-    **dict.fromkeys(("bar", "further")),
+    **dict.fromkeys(("bar", "further", "number", "low", "sampled")),
     "first": True,
+    "first_of_metric": True,
 }
 SECTIONS = {
-    "runs": "Runs",
     "scores": "Scores",
     "comparisons": "Comparisons",
+    "samples": "Samples",
     "breakdowns": "Breakdowns",
     "calibration": "Calibration",
     "positions": "Positions",
     "answers": "Answers",
     "training": "Training",
-    "samples": "Samples",
+    "runs": "Runs",
 }
+Pictures: TypeAlias = Mapping[str, Sequence[charts.Picture]]  # the charts of each section
 
 
 def report_page(
-    title: str, content: ReportContent, downloads: Mapping[str, str], *, draw: bool = True, back: str = ""
+    title: str, content: ReportContent, downloads: Mapping[str, str], pictures: Pictures, *, back: str = ""
 ) -> str:
     """Return the HTML page of a report.
 
@@ -59,23 +61,23 @@ def report_page(
         title: heading.
         content: the records of the runs, in the order of all tables, and the other content.
         downloads: file name → content, of the score table in several formats.
-        draw: whether to draw charts; they need the extra `analysis`, without which the numbers are shown as tables.
+        pictures: the charts (`report_pictures`), without which the numbers are shown as tables.
         back: address of the leaderboard that the page belongs to; empty if there is none.
     """
     runs = content.runs
     columns = Columns.of(runs, content.seeds)
-    notices = list(content.notices)
-    if draw and not charts.available():
-        notices.append(
-            "Charts are left out, because altair and vl-convert are missing: pip install 'figeval[analysis]'."
-        )
-    grids = [(run, grid) for run in columns.order for grid in [*table.grids(runs[run])][1:]]
+    # The contrasts are in the table of scores.
+    other_tables = {run: table.grids(runs[run].model_copy(update={"contrasts": []})) for run in columns.order}
+    grids = [(run, grid) for run, tables in other_tables.items() for grid in [*tables][1:]]
+    sampled = {task["task"] for task in content.samples}
+    scores = list(_score_rows(runs, columns, sampled))
     panels: JSON = {
         "runs": [
             {**_facts(runs[run]), "place": run, "seeds": [(seed, _facts(runs[seed])) for seed in columns.seeds_of(run)]}
             for run in columns.whole_runs
         ],
-        "scores": list(_score_rows(runs, columns)),
+        "scores": scores,
+        "tasks": list(dict.fromkeys(row["task"] for row in scores if row["value"] != EMPTY_CELL)),
         "grids": [columns.add_label(grid, run) for run, grid in grids if run not in columns.parents],
         "grids_of_seeds": [columns.add_label(grid, run) for run, grid in grids if run in columns.parents],
         "notes": list(_notes(runs, columns)),
@@ -92,7 +94,7 @@ def report_page(
         "judged": {task["task"]: task["metric"] for task in content.samples},
         "samples": [{"task": task["task"], "n": len(task["ids"]), "packed": pack(task)} for task in content.samples],
         "downloads": [download(name, text) for name, text in downloads.items()],
-        "charts": _charts(content, columns) if draw and charts.available() else {},
+        "charts": pictures,
     }
     present = {**panels, "answers": panels["statuses"].rows, "training": panels["trainings"]}
     frame: JSON = {
@@ -100,14 +102,14 @@ def report_page(
         "labels": columns.labels,
         "colours": columns.colours,
         "columns_json": Markup(json.dumps(columns.json()).replace("<", "\\u003c")),
-        "notices": list(dict.fromkeys(notices)),
+        "notices": list(dict.fromkeys(content.notices)),
         "sections": [(key, name) for key, name in SECTIONS.items() if present[key]],
         "back": back,
         "made": now(),
         "version": installed_version("figeval") or "unknown",
     }
-    styles = ("page.css", "report.css")
-    return html_document(__package__, "page.html.jinja", {**panels, **frame}, styles=styles, script="report.js")
+    styles, scripts = ("page.css", "sorting.css", "report.css"), ("sorting.js", "report.js")
+    return html_document(__package__, "page.html.jinja", {**panels, **frame}, styles=styles, script=scripts)
 
 
 def pack(content: object) -> str:
@@ -207,28 +209,53 @@ def _in_words(value: Any) -> str:
     return str(value)
 
 
-def _score_rows(runs: Sequence[RunRecord], columns: Columns) -> Iterator[JSON]:
-    """Yield the rows of the score table, sorted by task and metric, with the runs below each other."""
+def _score_rows(runs: Sequence[RunRecord], columns: Columns, sampled: Collection[str]) -> Iterator[JSON]:
+    """Yield the rows of the score table, sorted by task and metric, with the runs below each other.
+
+    Contrasts come after the tasks, and means over suites at the end. `sampled` are the tasks with samples.
+    """
     tasks_by_run = [{task.task: task for task in run.tasks_with_rows()} for run in runs]
     for name in dict.fromkeys(name for tasks in tasks_by_run for name in tasks):
         records = [(run, tasks_by_run[run][name]) for run in columns.order if name in tasks_by_run[run]]
-        metrics = list(dict.fromkeys(score.metric for _, task in records for score in task.scores))
-        label = f"{name} (probe)" if records[0][1].kind == "probe" else name
-        rows = [row for metric in metrics for row in _metric_rows(metric, records)]
-        for index, row in enumerate(rows):
-            is_new = index == 0 or rows[index - 1]["metric"] != row["metric"]
-            heads = {"task": "" if index else label, "metric": row["metric"] if is_new else ""}
-            flags = {"first": not index, "further": row["metric"] != metrics[0]}
-            yield {**row, **heads, **flags, "seed": row["run"] in columns.parents}
-        for run, task in records:
-            if not task.scores:
-                state = {"failed": "failed", "done": "no scores"}.get(task.status, "not yet")
-                yield {**NO_SCORE, "task": label, "metric": state, "run": run, "seed": run in columns.parents}
+        task = records[0][1]
+        label = f"{name} (probe)" if task.kind == "probe" else name
+        remark = "" if task.only_label is None else f"one label: {one_line(task.only_label, 40)}"
+        head = {"task": name, "label": label, "remark": remark, "sampled": name in sampled}
+        metrics = list(dict.fromkeys(score.metric for _, record in records for score in record.scores))
+        yield from _task_rows(head, [row for metric in metrics for row in _metric_rows(metric, records)], columns)
+        for run, record in records:
+            if not record.scores:
+                state = {"failed": "failed", "done": "no scores"}.get(record.status, "not yet")
+                yield {**NO_SCORE, **head, "metric": state, "run": run, "seed": run in columns.parents}
+    contrasts_by_run = [{contrast.name: contrast for contrast in run.contrasts} for run in runs]
+    for name in dict.fromkeys(name for contrasts in contrasts_by_run for name in contrasts):
+        contrasts = [(run, contrasts_by_run[run][name]) for run in columns.order if name in contrasts_by_run[run]]
+        first = contrasts[0][1]
+        remark = f"contrast: {one_line(first.label, 40)} against the rest"
+        head = {"task": name, "label": name, "remark": remark, "sampled": False}
+        metrics = list(dict.fromkeys(score.metric for _, contrast in contrasts for score in contrast.scores))
+        yield from _task_rows(head, [row for metric in metrics for row in _contrast_rows(metric, contrasts)], columns)
     for run in columns.order:
         for macro in runs[run].macro:
-            value = format_number(macro.value) + table.MARKS[macro.seen]
-            cells = {"task": f"{macro.suite}: mean of {macro.tasks}", "metric": macro.metric, "value": value}
+            value = format_number(macro.value, ".3f") + table.MARKS[macro.seen]
+            name = f"{macro.suite}: mean of {macro.tasks}"
+            cells = {"task": name, "label": name, "metric": macro.metric, "value": value, "number": macro.value}
             yield {**NO_SCORE, **cells, "run": run, "seed": run in columns.parents}
+
+
+def _task_rows(head: JSON, rows: Sequence[JSON], columns: Columns) -> Iterator[JSON]:
+    """Yield the rows of a task with its name; baselines that all runs share by a metric are told from the others."""
+    shared = {
+        row["metric"]: [floor for floor in row["floors"] if all(floor in other["floors"] for other in same)]
+        for row in rows
+        for same in [[other for other in rows if other["metric"] == row["metric"]]]
+    }
+    for index, row in enumerate(rows):
+        metric, is_first = row["metric"], index == 0 or rows[index - 1]["metric"] != row["metric"]
+        floors = [floor for floor in row["floors"] if floor not in shared[metric]]
+        flags = {"first": not index, "first_of_metric": is_first, "further": metric != rows[0]["metric"]}
+        texts = {"shared_floors": join_floors(shared[metric]), "floors": join_floors(floors)}
+        yield {**row, **head, **flags, **texts, "seed": row["run"] in columns.parents}
 
 
 def _metric_rows(metric: str, records: Sequence[tuple[int, TaskRecord]]) -> Iterator[JSON]:
@@ -238,12 +265,37 @@ def _metric_rows(metric: str, records: Sequence[tuple[int, TaskRecord]]) -> Iter
         for part, scores, baselines in task.parts():
             for score in scores:
                 if score.metric == metric:
-                    _, value, interval, n, clusters, trivial = table.cells(score, baselines)
-                    floors = [floor.value for floor in baseline_scores(baselines, metric).values()]
-                    cells = {"value": value, "interval": interval, "n": n, "clusters": clusters, "baselines": trivial}
                     sd = "" if score.sd is None else f"sd {score.sd:.4f}"
                     label = ", ".join(filter(None, (names.get(part, part), sd)))
-                    yield {"metric": metric, "run": run, "part": label, **cells, "bar": bar(score, floors)}
+                    yield {"run": run, "part": label, **_cells(score, baselines)}
+
+
+def _contrast_rows(metric: str, contrasts: Sequence[tuple[int, ContrastRecord]]) -> Iterator[JSON]:
+    """Yield the rows of one metric of a contrast; `n` has its two kinds of examples."""
+    for run, contrast in contrasts:
+        for score in contrast.scores:
+            if score.metric == metric:
+                cells = _cells(score, contrast.baselines)
+                clusters = f"{score.clusters} × {contrast.within}" if contrast.within else cells["clusters"]
+                n = f"{contrast.positive} + {contrast.negative}"
+                yield {"run": run, "part": "", **cells, "n": n, "clusters": clusters}
+
+
+def _cells(score: ScoreRecord, baselines: Sequence[BaselineRecord]) -> JSON:
+    """Return the cells of a score, and the numbers by which rows are sorted."""
+    _, _, _, n, clusters, _ = table.cells(score, baselines)
+    floors = [floor.value for floor in baseline_scores(baselines, score.metric).values()]
+    return {
+        "metric": score.metric,
+        "value": format_value(score),
+        "interval": format_limits(score),
+        "number": score.value,
+        "low": score.low,
+        "n": n,
+        "clusters": clusters,
+        "floors": format_floors(baselines, score),
+        "bar": bar(score, floors),
+    }
 
 
 def _notes(runs: Sequence[RunRecord], columns: Columns) -> Iterator[str]:
@@ -290,11 +342,7 @@ def _breakdown(
         row = [one_line(value)]
         for scores in scores_by_run.values():
             score = scores.get(value)
-            row += (
-                (EMPTY_CELL, "", "")
-                if score is None
-                else (table.format_marked(score), table.interval(score), str(score.n))
-            )
+            row += (EMPTY_CELL, "", "") if score is None else (format_value(score), format_limits(score), str(score.n))
         rows.append(tuple(row))
     columns = [column for run in scores_by_run for column in (labels[run], "95 % interval", "n")]
     limit = f"; the {MAX_GROUPS} most frequent of {len(values)}" if len(values) > MAX_GROUPS else ""
@@ -303,17 +351,24 @@ def _breakdown(
 
 def _calibration(entries: Sequence[JSON], labels: Sequence[str]) -> Grid | None:
     head = (
-        *("task", "run", "n", "accuracy", "ECE", "if calibrated", "Brier"),
+        *("task", "run", "answers", "accuracy", "ECE", "if calibrated", "Brier"),
         *("accuracy at 50 %", "at 80 %", "confidence from"),
     )
     rows = []
     for entry in entries:
         by_coverage = {round(share, 2): accuracy for share, accuracy in entry["selective"]}
-        first = (entry["task"], labels[entry["run"]], str(entry["n"]), f"{entry['accuracy']:.3f}")
-        errors = (f"{entry['ece']:.3f}", f"{entry['calibrated_ece']:.3f} (to {entry['calibrated_ece_high']:.3f})")
-        scores = (f"{value:.3f}" for value in (entry["brier"], by_coverage[0.5], by_coverage[0.8]))
-        rows.append((*first, *errors, *scores, entry["origin"]))
+        accuracy, ece, brier = (_with_limits(entry, name) for name in ("accuracy", "ece", "brier"))
+        calibrated = f"{entry['calibrated_ece']:.3f} (to {entry['calibrated_ece_high']:.3f})"
+        shares = (f"{by_coverage[share]:.3f}" for share in (0.5, 0.8))
+        counts = (entry["task"], labels[entry["run"]], str(entry["n"]))
+        rows.append((*counts, accuracy, ece, calibrated, brier, *shares, entry["origin"]))
     return Grid(head, rows, right=head[2:-1]) if rows else None
+
+
+def _with_limits(entry: JSON, name: str) -> str:
+    """Return e.g. `0.301 (0.25 to 0.36)`: a number with its 95 % interval, if there is one."""
+    limits = entry[f"{name}_limits"]
+    return f"{entry[name]:.3f}" + (f" ({format_interval(*limits)})" if limits else "")
 
 
 def _positions(entries: Sequence[JSON], labels: Sequence[str]) -> Grid | None:
@@ -344,7 +399,9 @@ def _statuses(runs: Sequence[RunRecord], columns: Columns) -> Grid:
     return Grid(head, rows, right=head[2:])
 
 
-def _charts(content: ReportContent, columns: Columns) -> JSON:
+def report_pictures(content: ReportContent) -> Pictures:
+    """Return the charts of a report by section. They need the extra `analysis` (`charts.available`)."""
+    columns = Columns.of(content.runs, content.seeds)
     colours = {columns.labels[run]: charts.COLOURS[columns.colours[run]] for run in columns.whole_runs}
     points = [point for run in columns.whole_runs for point in _points(content.runs[run], columns.labels[run])]
     scores = charts.scores(clean_json(points), colours)
@@ -366,13 +423,26 @@ def _charts(content: ReportContent, columns: Columns) -> JSON:
 
 
 def _points(run: RunRecord, label: str) -> Iterator[JSON]:
-    """Yield the first metric of each task, if it is between 0 and 1, with the best baseline."""
-    for task in run.tasks_with_rows():
-        score = next((score for score in task.scores if score.value is not None and 0 <= score.value <= 1), None)
-        if score is not None and task.kind != "probe":
-            scores = baseline_scores(task.baselines, score.metric).values()
-            floors = [floor.value for floor in scores if floor.value is not None]
-            labels = {"task": f"{task.task}: {score.metric}", "run": label, "floor": max(floors, default=None)}
+    """Yield the first metric of each task and contrast, if it is between 0 and 1, with the best baseline.
+
+    Where one label is always right, the accuracy only says how often it is chosen. The contrast of the task is shown
+    instead, if there is one.
+    """
+    contrasted = {name for contrast in run.contrasts for name in contrast.tasks}
+    shown = [
+        *(
+            (task.task, task.scores, task.baselines)
+            for task in run.tasks_with_rows()
+            if task.kind != "probe" and (task.only_label is None or task.task not in contrasted)
+        ),
+        *((contrast.name, contrast.scores, contrast.baselines) for contrast in run.contrasts if not contrast.variant),
+    ]
+    for name, scores, baselines in shown:
+        score = next((score for score in scores if score.value is not None and 0 <= score.value <= 1), None)
+        if score is not None:
+            trivial = baseline_scores(baselines, score.metric).values()
+            floors = [floor.value for floor in trivial if floor.value is not None]
+            labels = {"task": f"{name}: {score.metric}", "run": label, "floor": max(floors, default=None)}
             yield {**labels, "value": score.value, "low": score.low, "high": score.high}
 
 

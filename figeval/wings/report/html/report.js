@@ -1,4 +1,4 @@
-// The sample explorer of `figeval report`. Texts of models and benchmarks are set with textContent only.
+// The sample explorer of `figeval report`, its tables and its list of tasks. Texts of models and benchmarks are set with textContent only.
 "use strict";
 
 const ROW = 52; // height of a row in pixels, as in report.css
@@ -271,7 +271,7 @@ function answer(value, i) {
     const letters = [...tokens.join(" ")];
     return taggedSpans(value, tokens).map(([start, end]) => `“${letters.slice(start, end).join("")}”`).join(" · ") || "no span";
   }
-  return wordsWithBits(value, i) ?? value;
+  return (typeof value === "string" && task.retrieved?.[value]) || (wordsWithBits(value, i) ?? value);
 }
 
 /** Return the words of texts with the bits of each; undefined for another kind of answer. */
@@ -387,6 +387,7 @@ function answerOf(run, i) {
   const box = make("div", `answer ${colourOf(run.run)}`, make("div", "run", labelOf(run.run)), make("div", `judgement ${judgement.style}`, judgement.text));
   if (run.status[i] === "ok") box.append(make("div", "", inWords(answer(run.pred[i], i))));
   if (run.samples?.[i]) box.append(make("div", "small", `samples: ${counted(run.samples[i].map((sample) => (sample === null ? "no answer" : inWords(answer(sample, i)))))}`));
+  if (run.retrieved?.[i]) box.append(make("div", "small", "added to the input, from: ", ...run.retrieved[i].flatMap((id, k) => [k ? " · " : "", task.retrieved?.[id] ?? id])));
   if (run.error?.[i]) box.append(make("div", "small", run.error[i]));
   if (run.reply?.[i]) box.append(make("pre", "", run.reply[i]));
   const scores = run.scores?.[i];
@@ -423,20 +424,62 @@ async function open(name, id) {
 }
 
 function follow() {
-  const match = /^#item=([^/]+)\/(.*)$/.exec(location.hash);
+  const all = /^#samples=(.*)$/.exec(location.hash);
+  const match = /^#item=([^/]+)\/(.*)$/.exec(location.hash) ?? all;
   if (!match) return false;
   let name, id;
   try {
-    [name, id] = [decodeURIComponent(match[1]), decodeURIComponent(match[2])];
+    [name, id] = match.slice(1).map(decodeURIComponent);
   } catch {
     return false; // an address that was cut or mistyped
   }
   if (!explorer.blocks.has(name)) return false;
-  open(name, id);
+  open(name, id).then(() => all && $("samples").scrollIntoView());
   return true;
 }
 
+// ---- tables, the list of tasks, and paper ---------------------------------------------------------------------------
+
+/** Make tables sortable, unless a row continues the one above it, or there is little to sort. */
+function prepareTables() {
+  document.querySelectorAll("#score-table th[data-sort]").forEach(makeSortable);
+  for (const table of document.querySelectorAll("section table:not(#score-table, .two)")) {
+    const rows = [...table.tBodies[0].rows];
+    const isWhole = rows.every((row) => row.cells[0].textContent.trim());
+    if (rows.length > 2 && isWhole) table.querySelectorAll("thead th").forEach((head) => head.textContent.trim() && makeSortable(head));
+  }
+}
+
+/** Close the list of tasks when a task has been chosen, or the reader turns to something else. */
+function prepareTaskList() {
+  const list = $("tasks");
+  if (!list) return;
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("#tasks a") || !event.target.closest("#tasks")) list.open = false;
+  });
+  list.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    list.open = false;
+    list.querySelector("summary").focus();
+  });
+}
+
+/** Paper cannot be clicked: open what is closed, and close it again. */
+function preparePrinting() {
+  const closed = [];
+  window.addEventListener("beforeprint", () => {
+    closed.push(...document.querySelectorAll("details.printed:not([open])"));
+    for (const details of closed) details.open = true;
+  });
+  window.addEventListener("afterprint", () => {
+    for (const details of closed.splice(0)) details.open = false;
+  });
+}
+
 async function begin() {
+  prepareTables();
+  prepareTaskList();
+  preparePrinting();
   for (const link of document.querySelectorAll("a[data-image]")) link.href = link.closest("figure").querySelector("img").src;
   if (!explorer.blocks.size) return;
   buildFilters();
