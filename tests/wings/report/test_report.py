@@ -288,6 +288,9 @@ setTimeout(async () => {
   [...document.querySelectorAll("#filters button")].pop().click();
   for (const key of ["End", "ArrowUp"]) send(list, new KeyboardEvent("keydown", { key }));
   seen.selected = document.querySelector("#item .id").textContent;
+  document.querySelector("#item .steps button:last-child").click();
+  seen.next = document.querySelector("#item .id").textContent;
+  seen.isLast = document.querySelector("#item .steps button:last-child").disabled;
   await new Promise((done) => setTimeout(done, 500));
   seen.address = location.hash;
   document.body.dataset.seen = JSON.stringify(seen);
@@ -311,5 +314,7 @@ def test_filters_and_keyboard(cli: Cli, runs: tuple[Path, Path], tmp_path: Path)
         "search": "1 of 20 samples",
         "button": f"{button[1]} of 20 samples",
         "selected": "F19",
-        "address": "#item=mini_fables/F19",
+        "next": "F20",
+        "isLast": True,
+        "address": "#item=mini_fables/F20",
     }

@@ -39,10 +39,11 @@ def board_page(title: str, record: BoardRecord) -> str:
         for benchmark, members in _by_benchmark(anchored).items()
     ]
     headlines = [column for members in _by_benchmark(anchored).values() for column in _headlines(members)]
+    is_summary = len(sections) > 1 or any(board.kind != "task" for board, _ in headlines)
     content: JSON = {
         "title": one_line(title),
         "record": record,
-        "overviews": list(_overviews(headlines)),
+        "overviews": list(_overviews(headlines)) if is_summary else [],
         "sections": sections,
         "notes": list(_notes(record)),
         "absent": [f"{absence.task} of {absence.model} {absence.why}" for absence in record.absent],

@@ -145,6 +145,13 @@ function filter() {
   }
   const total = task.ids.length.toLocaleString("en");
   $("match-count").textContent = `${explorer.samples.length.toLocaleString("en")} of ${total} samples`;
+  const rightCounts = task.binary
+    ? task.runs.map((run) => {
+        const count = explorer.samples.filter((i) => judge(run, i).key === "right").length;
+        return make("span", `run ${colourOf(run.run)}`, `${labelOf(run.run)}: ${count.toLocaleString("en")} right`);
+      })
+    : [];
+  $("right-counts").replaceChildren(...rightCounts);
   $("spacer").style.height = `${explorer.samples.length * ROW}px`;
   explorer.current = explorer.samples.indexOf(selected);
   draw();
@@ -238,8 +245,23 @@ function showItem(i) {
   const meta = Object.entries(task.meta).filter(([, column]) => column[i] !== null).map(([name, column]) => `${name}: ${column[i]}`);
   if (meta.length) texts.append(make("dt", "", "columns"), make("dd", "small", meta.join(" · ")));
   const answers = make("div", "answers", ...task.runs.map((run) => answerOf(run, i)));
-  $("item").replaceChildren(make("h3", "", make("span", "id", task.ids[i]), link), texts, answers);
+  const steps = make("span", "steps", step("← Previous", -1), step("Next →", 1));
+  $("item").replaceChildren(make("h3", "", make("span", "id", task.ids[i]), link, steps), texts, answers);
   $("item").scrollTop = 0;
+  $("samples").classList.add("selected"); // is printed
+}
+
+/** Make a button that turns to another sample of the list, and keeps the focus there. */
+function step(text, distance) {
+  const button = make("button", "", text);
+  button.type = "button";
+  button.disabled = !(explorer.current + distance in explorer.samples);
+  button.addEventListener("click", () => {
+    choose(explorer.current + distance);
+    const buttons = $("item").querySelectorAll(".steps button");
+    [buttons[distance < 0 ? 0 : 1], ...buttons].find((other) => !other.disabled)?.focus({ preventScroll: true });
+  });
+  return button;
 }
 
 const listOf = (value) => (typeof value === "number" ? explorer.task.lists[value] : value);
@@ -415,6 +437,7 @@ async function open(name, id) {
   if (id !== undefined) clearFilters();
   $("list").scrollTop = 0;
   filter();
+  $("samples").classList.remove("selected");
   $("item").replaceChildren(make("p", "soft", "Select a sample to see its texts and answers."));
   const sample = explorer.task.indexes.get(id);
   if (sample !== undefined) {
