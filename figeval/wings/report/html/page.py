@@ -352,7 +352,7 @@ def _breakdown(
 def _calibration(entries: Sequence[JSON], labels: Sequence[str]) -> Grid | None:
     head = (
         *("task", "run", "answers", "accuracy", "ECE", "if calibrated", "Brier"),
-        *("accuracy at 50 %", "at 80 %", "confidence from"),
+        *("at 50 %", "at 80 %", "confidence from"),
     )
     rows = []
     for entry in entries:
