@@ -84,6 +84,7 @@ PAGES = (
             "surprisal",
             "task_types",
             "training",
+            "trust",
             "wings",
         )
     ),
