@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -32,14 +33,14 @@ class Hiding:
 
 sys.meta_path[:] = map(Hiding, sys.meta_path)
 from figeval.cli.main import main
-endings = {}
-for words in json.load(sys.stdin):
+def run(words):
     err = io.StringIO()
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(err):
         try:
             main(words)
         except SystemExit as ending:
-            endings[" ".join(words)] = ending.code, err.getvalue()
+            return ending.code, err.getvalue()
+endings = {" ".join(words): run(words) for words in json.load(sys.stdin)}
 import figeval
 try:
     print(figeval.run("mini_pairs", "overlap", output_path="again").scores)
@@ -59,7 +60,6 @@ WORKING = (
     "validate mini_pairs",
     "data ls",
     "schema task",
-    "doctor",
     "run --tasks mini_pairs,mini_fables --model tfidf --output_path a",
     "run --tasks mini_pairs,mini_fables --model overlap --output_path b",
     "show a",
@@ -86,11 +86,15 @@ REFUSED = {
 def core_alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], dict[str, tuple[int | str, str]]]:
     """The extra of each module, and how every command ends, all of them in one process that has the core alone."""
     folder = tmp_path_factory.mktemp("core")
+    (folder / "needs_torch.py").write_text("import torch\n")
     (folder / "answers.csv").write_text("id,prediction\nI01E,entailment\n")
     commands = [line.split() for line in (*WORKING, *REFUSED)]
     present = [words for words in commands if not absent_command(words)]
     command = [sys.executable, "-c", CORE_ALONE]
-    done = subprocess.run(command, cwd=folder, input=json.dumps(present), capture_output=True, text=True, check=False)
+    environment = {**os.environ, "FIGEVAL_PLUGINS": "needs_torch"}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, input=json.dumps(present), capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     extras, endings = json.loads(done.stdout.splitlines()[-1])
     return extras, endings
@@ -116,6 +120,12 @@ def test_what_says_how_to_install_the_rest(line: str, endings: dict[str, tuple[i
     assert code == 2, err
     assert f"pip install 'figeval[{REFUSED[line]}]'" in err.splitlines()[-1]
     assert "Traceback" not in err
+
+
+def test_a_plugin_that_needs_an_extra_disturbs_no_other(endings: dict[str, tuple[int | str, str]]) -> None:
+    lines = [line for _, err in endings.values() for line in err.splitlines()]
+    (warning,) = [line for line in lines if "needs_torch" in line]
+    assert "figeval[hf]" in warning
 
 
 def test_a_python_call_says_it_as_well(endings: dict[str, tuple[int | str, str]]) -> None:
