@@ -32,7 +32,20 @@ FEW = {  # the first words of a command → what makes it quick
     "train": ["--limit", "40", "--max_steps", "2", "--batch_size", "4", "--evaluate", ""],
     "benchmark analyze": ["--no_plots"],
     "benchmark diagnose": ["--no_plots"],
-    "benchmark curve": ["--points", "0", "--regimes", "both", "--folds", "1", "--seeds", "1", "--nli", "64"],
+    "benchmark curve": [
+        "--points",
+        "0",
+        "--regimes",
+        "both",
+        "--folds",
+        "1",
+        "--seeds",
+        "1",
+        "--nli",
+        "64",
+        "--epochs",
+        "1",
+    ],
 }
 
 
