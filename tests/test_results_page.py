@@ -30,7 +30,9 @@ MODELS = {
 FEW = {  # the first words of a command → what makes it quick
     "run": ["--limit", "8"],
     "train": ["--limit", "40", "--max_steps", "2", "--batch_size", "4", "--evaluate", ""],
-    "benchmark analyze": ["--no_plots"],
+    "benchmark analyze epic": ["--no_plots"],
+    "benchmark analyze storal": ["--no_plots"],
+    "benchmark analyze impli": ["--no_plots"],
     "benchmark diagnose": ["--no_plots"],
     "benchmark curve": [
         "--points",
