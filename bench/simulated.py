@@ -12,7 +12,7 @@ from pathlib import Path
 
 Cell = dict[str, str]  # a line of coverage.csv
 RESULTS = Path(__file__).resolve().parent / "coverage.csv"
-FEWEST = 40  # effective clusters for a bootstrap
+MIN_EFFECTIVE = 40  # effective clusters for a bootstrap
 
 
 @cache
@@ -47,7 +47,7 @@ def worst_and_mean(cells: Iterable[Cell]) -> str:
 
 def is_enough(cell: Cell) -> bool:
     """Return whether there are enough effective clusters for a bootstrap."""
-    return float(cell["effective"]) >= FEWEST
+    return float(cell["effective"]) >= MIN_EFFECTIVE
 
 
 def is_equal(cell: Cell) -> bool:
@@ -156,8 +156,10 @@ def seeds_row(name: str, _cells: list[str]) -> list[str]:
     }[name]
     rates = []
     for sides in ("3 against 1", "3 against 3", "5 against 1", "10 against 1"):
-        some = [cell for cell in simulated(study="unequal_seeds", rule=rule) if cell["case"].startswith(f"{sides}, ")]
-        rates.append(share(max(some, key=lambda cell: float(cell["share"])), 3))
+        against = [
+            cell for cell in simulated(study="unequal_seeds", rule=rule) if cell["case"].startswith(f"{sides}, ")
+        ]
+        rates.append(share(max(against, key=lambda cell: float(cell["share"])), 3))
     return rates
 
 
@@ -171,9 +173,9 @@ def powered_row(name: str, _cells: list[str]) -> list[str]:
     ]
     printed = []
     for labels in ("20", "50", "200"):
-        some = [cell for cell in rows if cell["clusters"] == labels]
-        width = sum(float(cell["width"]) for cell in some) / len(some)
-        lowest = min(some, key=lambda cell: float(cell["share"]))
+        with_labels = [cell for cell in rows if cell["clusters"] == labels]
+        width = sum(float(cell["width"]) for cell in with_labels) / len(with_labels)
+        lowest = min(with_labels, key=lambda cell: float(cell["share"]))
         printed.append(f"{share(lowest)}, {f'{width:.2f}'.removeprefix('0')}")
     return printed
 
