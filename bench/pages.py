@@ -283,6 +283,7 @@ def with_tables(page: str, text: str) -> str:
     return "\n".join(lines)
 
 
+DEMO_WIDTH = 96  # characters; wider blocks are cut on a laptop
 DEMO = re.compile(r"(?<=prints this table for MiniLM:\n\n```\n).*?(?=```)", re.DOTALL)
 
 
@@ -293,7 +294,8 @@ def with_demo(text: str) -> str:
     from figeval.reporting.table import show
 
     out = io.StringIO()
-    show(read_record(MEASURED / "demo-minilm" / "run.json"), Console(file=out, width=180))
+    console = Console(file=out, width=DEMO_WIDTH, force_terminal=True, color_system=None)
+    show(read_record(MEASURED / "demo-minilm" / "run.json"), console)
     printed = "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
     return DEMO.sub(lambda _: printed, text)
 
