@@ -18,7 +18,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.mark.parametrize(
-    ("form", "begins"), [("csv", "run,started"), ("json", "[\n"), ("latex", r"\begin{table}"), ("markdown", "| task |")]
+    ("form", "begins"),
+    [("csv", "run,started"), ("json", "[\n"), ("latex", r"% \usepackage{booktabs}"), ("markdown", "| task |")],
 )
 def test_export(form: str, begins: str, cli: Cli, runs: tuple[Path, Path]) -> None:
     out = cli("export", *runs, "--to", form).out

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 from figeval import Harness, OptionError, PluginError, Run, StoredRun, write_output
-from figeval.api.runs import Runs, run_paths, settings_in, several_runs
+from figeval.api.runs import Runs, given_options, run_paths, settings_in, several_runs
 from figeval.config import Folders, Settings
 from figeval.io.text import one_line
 from figeval.io.validation import checked_arguments, paths_in
@@ -18,6 +18,8 @@ from figeval.runs.stored import load_exporters, stored_runs
 from figeval.wings.exporters.layouts import load_layouts
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from figeval.wings.comparison.family import RunComparisons
 
 PROVIDED = {"stored", "layouts", "compare"}  # arguments that figeval gives to exporters
@@ -26,8 +28,41 @@ PROVIDED = {"stored", "layouts", "compare"}  # arguments that figeval gives to e
 Exported: TypeAlias = str | bytes | Mapping[str, str | bytes]  # a text, a binary file, or files by their names
 
 
+class TableChoices(TypedDict, total=False):
+    """Choices of `figeval.export` for tables in LaTeX; `figeval export --help` describes each.
+
+    Attributes:
+        layout: `comparison`, or a table of a paper (`figeval ls layouts`), which needs no runs.
+        tasks: tasks of the layout `comparison`; by default all.
+        metrics: metrics of the layout `comparison`; by default the first one of each task.
+        against: place of the run whose differences to others are marked in `comparison`; by default the best.
+        intervals: whether a layout has 95 % intervals.
+        examples: whether a layout has numbers of examples.
+        measured: files or folders of `figeval benchmark analyze` or `figeval annotate import`: numbers of no run.
+        label: label of the table, without `tab:`.
+        caption: its caption, in LaTeX.
+        names: what to print for names of models, trivial models, tasks and metrics, e.g. `{"tfidf": "TF-IDF"}`.
+        wide: whether it spans both columns of a page (`table*`).
+        width: width of a line of text, e.g. "16cm"; by default 345pt, or 455pt if `wide`. Wider tables are split or
+            turned.
+    """
+
+    layout: str
+    tasks: str | Sequence[str]
+    metrics: str | Sequence[str]
+    against: int | None
+    intervals: bool
+    examples: bool
+    measured: str | Path | Sequence[str | Path]
+    label: str
+    caption: str
+    names: Mapping[str, str]
+    wide: bool
+    width: str
+
+
 @checked_arguments
-def export(  # noqa: PLR0913 - one argument per option of the command
+def export(  # noqa: PLR0913 - one argument per option
     runs: Runs,
     *,
     to: str,
@@ -35,14 +70,8 @@ def export(  # noqa: PLR0913 - one argument per option of the command
     include_text: bool = False,
     allow_noncommercial: bool = False,
     format_args: Settings | None = None,
-    layout: str = "",
-    tasks: str | Sequence[str] = (),
-    metrics: str | Sequence[str] = (),
-    against: int | None = None,
-    intervals: bool = False,
-    examples: bool = False,
-    measured: str | Path | Sequence[str | Path] = (),
     include_path: Folders = (),
+    **choices: Unpack[TableChoices],
 ) -> str | None:
     """Export runs as one table, or in the format of another tool.
 
@@ -53,14 +82,9 @@ def export(  # noqa: PLR0913 - one argument per option of the command
         include_text: also export the texts of the examples, read from your own copy of the data.
         allow_noncommercial: include texts whose licence restricts commercial use.
         format_args: arguments of the format, e.g. `{"dataset_id": "acme/figures"}` or `"dataset_id=acme/figures"`.
-        layout: for latex: `comparison`, or a table of a paper (`figeval ls layouts`), which needs no runs.
-        tasks: tasks of the layout `comparison`; by default all.
-        metrics: metrics of the layout `comparison`; by default the first one of each task.
-        against: place of the run whose differences to others are marked in `comparison`; by default the best.
-        intervals: whether a layout has 95 % intervals.
-        examples: whether a layout has numbers of examples.
-        measured: files or folders of `figeval benchmark analyze` or `figeval annotate import`: numbers of no run.
         include_path: further folders with task files.
+        choices: for latex: `layout`, `tasks`, `metrics`, `against`, `intervals`, `examples`, `measured`, `label`,
+            `caption`, `names`, `wide`, `width`, as `figeval export --help` describes them.
 
     Returns:
         The text, or None if it was written to `output`.
@@ -75,17 +99,17 @@ def export(  # noqa: PLR0913 - one argument per option of the command
         figeval.export("results/runs/demo", to="latex", layout="epic_table_10", intervals=True)
         ```
     """
+    arguments = given_options("figeval.export", choices, TableChoices.__annotations__)
     exporter, paths = load_exporters(Harness().manager).get(to), run_paths(runs)
     stored = stored_runs(paths, paths_in(include_path), texts=include_text, noncommercial=allow_noncommercial)
     pairs = zip(stored, several_runs(runs), strict=True)
     stored = [replace(run, record=source.record) if isinstance(source, Run) else run for run, source in pairs]
-    numbers = paths_in(measured, "measured")
-    choices = {"layout": layout, "tasks": tasks, "metrics": metrics, "against": against, "measured": numbers}
-    choices |= {"intervals": intervals, "examples": examples}
-    content = call_exporter(exporter, stored, {**settings_in("format_args", format_args), **_without_empty(choices)})
+    if "measured" in arguments:
+        arguments["measured"] = paths_in(arguments["measured"], "measured")
+    content = call_exporter(exporter, stored, {**settings_in("format_args", format_args), **_without_empty(arguments)})
     if output is None:
         return _require_text(content, to)
-    write_output(content, Path(output), [*paths, *numbers])
+    write_output(content, Path(output), [*paths, *arguments.get("measured", ())])
     return None
 
 

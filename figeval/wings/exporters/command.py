@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from figeval.cli.shared import include_path, settings, split_names
+
+PAIR_COMMA = re.compile(r",(?=[^,=]+=)")  # a comma before another NAME=
+
+
+def pairs(_context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> dict[str, str]:
+    """Read e.g. `a=A, b=B` and repeated flags into {"a": "A", "b": "B"}; a text may contain commas."""
+    texts = [part for text in value for part in PAIR_COMMA.split(text)]
+    for text in texts:
+        if not all(part.strip() for part in text.partition("=")):
+            raise click.BadParameter(f"{text!r} is not NAME=TEXT", param=parameter)
+    return {name.strip(): label.strip() for name, _, label in (text.partition("=") for text in texts)}
 
 
 @click.command()
@@ -34,7 +47,7 @@ from figeval.cli.shared import include_path, settings, split_names
     help="Include texts whose licence restricts commercial use.",
 )
 @click.option("--format_args", callback=settings, help="Arguments of the format, as key=value,… or a JSON object.")
-@click.option("--layout", help="For latex: comparison, or a table of a paper; see `figeval ls layouts`.")
+@click.option("--layout", default="", help="For latex: comparison, or a table of a paper; see `figeval ls layouts`.")
 @click.option(
     "--tasks",
     multiple=True,
@@ -61,23 +74,24 @@ from figeval.cli.shared import include_path, settings, split_names
     help="For --layout: file or folder with numbers that no run holds (`figeval benchmark analyze`, `figeval annotate "
     "import`); may be repeated.",
 )
+@click.option("--label", default="", help="For latex: label of the table, without tab:.")
+@click.option("--caption", default="", help="For latex: caption of the table, in LaTeX.")
+@click.option(
+    "--names",
+    multiple=True,
+    callback=pairs,
+    metavar="NAME=TEXT",
+    help='For latex: what to print for a model, trivial model, task or metric, e.g. tfidf="TF-IDF"; may be repeated.',
+)
+@click.option("--wide", is_flag=True, help="For latex: span both columns of a page (table*).")
+@click.option(
+    "--width",
+    default="",
+    help="For latex: width of a line of text, e.g. 16cm. Wider tables are split or turned.  "
+    "[default: 345pt, with --wide 455pt]",
+)
 @include_path
-def export(  # noqa: PLR0913, PLR0917 - one argument per option
-    runs: tuple[Path, ...],
-    form: str,
-    output: Path | None,
-    include_text: bool,
-    allow_noncommercial: bool,
-    format_args: dict[str, Any],
-    layout: str | None,
-    tasks: tuple[str, ...],
-    metrics: tuple[str, ...],
-    against: Path | None,
-    intervals: bool,
-    examples: bool,
-    measured: tuple[Path, ...],
-    include_path: tuple[Path, ...],
-) -> None:
+def export(runs: tuple[Path, ...], form: str, against: Path | None, layout: str, **choices: Any) -> None:
     """Export runs as one table, or in the format of another tool. No model is needed.
 
     For a folder with several seeds, the table has their means.
@@ -89,6 +103,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument per option
     figeval export results/runs/* --to latex --layout epic_table_7 --intervals
     figeval export --to latex --layout storal_table_8 --measured items
     figeval export A B C --to latex --layout comparison --metrics acc,mrr --against A
+    figeval export A B C --to latex --wide --label main --names tfidf="TF-IDF"
     """
     from figeval.io.text import clean
     from figeval.wings.exporters.api import export as export_runs
@@ -97,21 +112,7 @@ def export(  # noqa: PLR0913, PLR0917 - one argument per option
         raise click.BadParameter(f"{against} is none of the runs; list it among them", param_hint="'--against'")
     if not runs and not layout:
         raise click.UsageError("Missing argument 'RUN...'.")
-    text = export_runs(
-        runs,
-        to=form,
-        output=output,
-        include_text=include_text,
-        allow_noncommercial=allow_noncommercial,
-        format_args=format_args,
-        layout=layout or "",
-        tasks=tasks,
-        metrics=metrics,
-        against=None if against is None else runs.index(against),
-        intervals=intervals,
-        examples=examples,
-        measured=measured,
-        include_path=include_path,
-    )
+    position = None if against is None else runs.index(against)
+    text = export_runs(runs, to=form, layout=layout, against=position, **choices)
     if text is not None:
         click.echo(clean(text), nl=False)

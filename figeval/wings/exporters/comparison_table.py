@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from figeval import OptionError, RecordError, RunRecord
 from figeval.records.notes import of_tasks
 from figeval.records.schema import ScoreRecord
+from figeval.wings.exporters.floats import FloatStyle, Tabular, table_floats
 from figeval.wings.exporters.score_table import (
     ScoreLine,
     baseline_names,
@@ -20,14 +21,13 @@ from figeval.wings.exporters.score_table import (
     seen_roles,
     table_notes,
 )
+from figeval.wings.exporters.table_names import TableNames
 from figeval.wings.exporters.tex import (
     interval_cell,
     number_cell,
     number_column,
     printable,
     sentence,
-    table_float,
-    table_row,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ SEEN_SENTENCES = {
     "chosen": r"$\P$ The model was chosen on some of these examples; the score is a maximum.",
 }
 ALPHA = 0.05
+MAX_CAPTION_TASKS = 8
 
 
 def comparison_table(  # noqa: PLR0913 - one argument per choice of the user
@@ -52,8 +53,10 @@ def comparison_table(  # noqa: PLR0913 - one argument per choice of the user
     against: int | None,
     intervals: bool,
     examples: bool,
+    style: FloatStyle,
+    names: TableNames,
 ) -> str:
-    """Return the float with these tasks, by default all, and metrics, by default the first one of each task.
+    """Return the floats with these tasks, by default all, and metrics, by default the first one of each task.
 
     Raises:
         OptionError: there is no run, the runs have no such task or metric, or `against` is no place of a run.
@@ -67,9 +70,11 @@ def comparison_table(  # noqa: PLR0913 - one argument per choice of the user
     shown_runs = [run for run in range(len(runs)) if any(run in line.scores for line in lines)]
     differing, gaps = _find_differing(lines, compare, against)
     models = [headings(runs)[run] for run in shown_runs]
-    body = _tabular(lines, models, shown_runs, differing, intervals=intervals, examples=examples)
-    notes = _notes(runs, lines, gaps, against, intervals=intervals, is_tested=bool(differing))
-    return "\n".join(table_float(body, _caption(models, lines), "figeval-comparison", notes))
+    notes = [*_notes(runs, lines, gaps, against, intervals=intervals, is_tested=bool(differing)), *names.notes(lines)]
+    lines = names.rename_lines(lines)
+    tabular = _tabular(lines, models, shown_runs, differing, intervals=intervals, examples=examples)
+    parts = [*tabular.parts(style.width_pt)]
+    return "\n".join(table_floats(parts, _caption(models, lines), "figeval-comparison", notes, style))
 
 
 def _without_probes(runs: Sequence[RunRecord], tasks: Sequence[str]) -> list[ScoreLine]:
@@ -177,7 +182,7 @@ def _tabular(
     *,
     intervals: bool,
     examples: bool,
-) -> Iterator[str]:
+) -> Tabular:
     baselines = baseline_names(lines)
     scores: list[list[ScoreRecord | None]] = [
         [*(line.baselines.get(name) for name in baselines), *(line.scores.get(run) for run in runs)] for line in lines
@@ -187,22 +192,21 @@ def _tabular(
         number_column([_format_value(row[index]) for row in scores], has_marks=index >= len(baselines))
         for index in range(len(heads))
     ]
-    yield rf"\begin{{tabular}}{{@{{}}l l {'r ' if examples else ''}{' '.join(columns)}@{{}}}}"
-    yield r"\toprule"
-    yield table_row(["Task", "Metric", *(["$n$"] if examples else []), *(f"{{{printable(head)}}}" for head in heads)])
-    yield r"\midrule"
+    blocks: list[list[list[str]]] = []
     task = ""
     for index, (line, row) in enumerate(zip(lines, scores, strict=True)):
         cells = [number_cell(_format_value(score)) for score in row[: len(baselines)]]
         cells += _run_cells(line, runs, differing.get(index, set()))
         name = printable(line.task) if line.task != task else ""
-        yield table_row([name, printable(line.metric), *([str(line.n)] if examples else []), *cells])
+        block = [[name, printable(line.metric), *([str(line.n)] if examples else []), *cells]]
         if intervals:
             cells = [interval_cell(score.low, score.high) if score else "{}" for score in row]
-            yield table_row(["", "", *([""] if examples else []), *cells])
+            block.append(["", "", *([""] if examples else []), *cells])
+        blocks.append(block)
         task = line.task
-    yield r"\bottomrule"
-    yield r"\end{tabular}"
+    leading = 3 if examples else 2
+    head = ["Task", "Metric", "$n$"][:leading] + [f"{{{printable(head)}}}" for head in heads]
+    return Tabular(["l", "l", "r"][:leading] + columns, head, blocks, leading)
 
 
 def _run_cells(line: ScoreLine, runs: Sequence[int], differing: set[int]) -> Iterator[str]:
@@ -221,9 +225,10 @@ def _format_value(score: ScoreRecord | None) -> str | None:
 
 
 def _caption(models: Sequence[str], lines: Sequence[ScoreLine]) -> str:
-    names = _join_names([printable(model) for model in models])
-    tasks = _join_names([printable(task) for task in dict.fromkeys(line.task for line in lines)])
-    return f"Scores of {names} on {tasks}, with trivial models."
+    systems = _join_names([printable(model) for model in models])
+    tasks = [printable(task) for task in dict.fromkeys(line.task for line in lines)]
+    where = _join_names(tasks) if len(tasks) <= MAX_CAPTION_TASKS else f"{len(tasks)} tasks"
+    return f"Scores of {systems} on {where}, with trivial models"
 
 
 def _join_names(names: Sequence[str]) -> str:

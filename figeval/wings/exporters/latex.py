@@ -1,8 +1,9 @@
-r"""A LaTeX table for a paper, which needs only booktabs (`\usepackage{booktabs}`)."""
+r"""LaTeX tables for a paper; each names the packages that it needs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from figeval import OptionError, Registry, RunRecord
 from figeval.records.reference import read_measured
 from figeval.records.schema import SEEN_NOTES, Role, ScoreRecord
 from figeval.wings.exporters.comparison_table import comparison_table
+from figeval.wings.exporters.floats import FloatStyle, Tabular, table_floats
 from figeval.wings.exporters.layout_table import layout_table
 from figeval.wings.exporters.layouts import COMPARISON, TableLayout
 from figeval.wings.exporters.score_table import (
@@ -28,7 +30,8 @@ from figeval.wings.exporters.score_table import (
     sign_notes,
     table_notes,
 )
-from figeval.wings.exporters.tex import MISSING_CELL, escape, notes_block, sentence, table_row
+from figeval.wings.exporters.table_names import TableNames
+from figeval.wings.exporters.tex import MISSING_CELL, escape, sentence
 
 MARKS: dict[Role | None, str] = {"trained": r"$^\ddagger$", "chosen": r"$^\dagger$", None: ""}
 
@@ -45,29 +48,27 @@ def export(  # noqa: PLR0913 - one argument per choice of the user
     intervals: bool = False,
     examples: bool = False,
     measured: Sequence[Path] = (),
+    label: str = "",
+    caption: str = "",
+    names: Mapping[str, str] | None = None,
+    wide: bool = False,
+    width: str = "",
 ) -> str:
     """Return a table of all scores, or one in a layout: that of a paper's table, or `comparison`.
 
-    Args:
-        runs: the runs.
-        layouts: the layouts of all plugins.
-        compare: function that compares the runs (`figeval.wings.exporters.api`).
-        layout: name of the layout.
-        tasks: tasks of the layout `comparison`, in this order.
-        metrics: metrics of the layout `comparison`, in this order; by default the first one of each task.
-        against: place of the run that others are compared with in the layout `comparison`; by default the best.
-        intervals: whether a layout has intervals.
-        examples: whether a layout has numbers of examples.
-        measured: files with further numbers for the layout of a paper's table (`figeval.records.reference`).
+    The arguments are those of `figeval.wings.exporters.api.TableChoices`, and `layouts` those of all plugins.
 
     Raises:
-        OptionError: the layout cannot be filled, or does not have these choices.
+        OptionError: the layout cannot be filled, or does not have these choices; the caption is no balanced LaTeX; a
+            name is none of the runs.
         UnknownName: there is no such layout.
     """
     choices = [name for name, value in (("tasks", tasks), ("metrics", metrics)) if value]
     choices += ["against"] if against is not None else []
     if measured and layout in ("", COMPARISON):
         raise OptionError("--measured is for the tables of papers; add --layout NAME, e.g. --layout storal_table_8")
+    style, table_names = FloatStyle(label, caption, wide, width), TableNames(dict(names or {}))
+    runs = table_names.rename(runs)
     if layout == COMPARISON:
         assert compare is not None
         return comparison_table(
@@ -78,46 +79,47 @@ def export(  # noqa: PLR0913 - one argument per choice of the user
             against=against,
             intervals=intervals,
             examples=examples,
+            style=style,
+            names=table_names,
         )
     if choices:
         raise OptionError(f"{choices[0]} is for the layout {COMPARISON}; add --layout {COMPARISON}")
     if layout:
         assert layouts is not None
         files = list(read_measured(measured))
-        return layout_table(layouts.get(layout), runs, files, intervals=intervals, examples=examples)
+        return layout_table(layouts.get(layout), runs, files, style, intervals=intervals, examples=examples)
     if intervals or examples:
         raise OptionError("intervals and examples are for layouts; add --layout, e.g. --layout comparison")
     if not runs:
         raise OptionError("there is no run; name the folder of a run, or add --layout")
-    return _every_score(runs)
+    return _every_score(runs, style, table_names)
 
 
-def _every_score(runs: Sequence[RunRecord]) -> str:
-    """Return the float with all scores, and one with the kinds of chosen options if a task has kinds."""
+def _every_score(runs: Sequence[RunRecord], style: FloatStyle, names: TableNames) -> str:
+    """Return the floats with all scores, and one with the kinds of chosen options if a task has kinds."""
     lines = score_lines(runs)
     grid = score_table(runs, lines, CELLS).grid
+    blocks: list[list[list[str]]] = []
+    task = None
+    for line, (_, _, *cells) in zip(names.rename_lines(lines), grid.rows, strict=True):
+        if line.task != task:  # the rows of a task stay together, and its name is only in the first one
+            blocks.append([])
+        name = "" if line.task == task else escape(line.task)
+        blocks[-1].append([name, escape(line.metric), *cells])
+        task = line.task
     head = ["Task", "Metric", "$n$", *map(escape, grid.head[3:])]
-    # A task's name is only in its first line.
-    rows = [
-        ("" if index and row[0] == grid.rows[index - 1][0] else row[0], *row[1:]) for index, row in enumerate(grid.rows)
-    ]
-    notes = map(sentence, (*route_notes(runs), *table_notes(runs)))
-    floats = [*_float(f"ll{'r' * (len(head) - 2)}", [head, *rows], notes, _caption(runs, lines), "figeval")]
+    tabular = Tabular(["l", "l", *"r" * (len(head) - 2)], head, blocks, 3)
+    notes = [*map(sentence, (*route_notes(runs), *table_notes(runs), *names.notes(lines)))]
+    floats = [*table_floats([*tabular.parts(style.width_pt)], _caption(runs, lines), "figeval", notes, style)]
     options = option_table(runs, CELLS).grid
     if options.rows:
-        caption = "Kinds of options that were chosen; expected are the shares of wrong answers drawn at random."
+        caption = "Kinds of options that were chosen; expected are the shares of wrong answers drawn at random"
         heads = [head.capitalize() for head in options.head]
-        floats += _float("llrlrrr", [heads, *options.rows], (), caption, "figeval-choices")
+        tabular = Tabular([*"llrlrrr"], heads, [[[*row]] for row in options.rows], 4)
+        label = f"{style.label or 'figeval'}-choices"
+        style = replace(style, label=label, caption="")
+        floats += table_floats([*tabular.parts(style.width_pt)], caption, label, [], style)
     return "\n".join(floats)
-
-
-def _float(
-    columns: str, rows: Sequence[Sequence[str]], notes: Iterable[str], caption: str, label: str
-) -> Iterator[str]:
-    yield from (r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{columns}}}", r"\toprule")
-    yield from (table_row(rows[0]), r"\midrule", *map(table_row, rows[1:]))
-    yield from (r"\bottomrule", r"\end{tabular}", *notes_block(notes))
-    yield from (rf"\caption{{{caption}}}", rf"\label{{tab:{label}}}", r"\end{table}", "")
 
 
 def _cell(score: ScoreRecord | None, n: int | None = None) -> str:
@@ -163,4 +165,4 @@ def _caption(runs: Sequence[RunRecord], lines: Sequence[ScoreLine]) -> str:
             *(f"{escape(note)}." for note in sign_notes(runs)),
             *marks,
         ]
-    )
+    ).removesuffix(".")

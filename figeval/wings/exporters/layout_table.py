@@ -9,6 +9,7 @@ from string import ascii_lowercase
 from figeval import OptionError, RunRecord, TaskRecord
 from figeval.records.reference import MeasuredNumber, MeasuredNumbers, Published, published_numbers
 from figeval.records.schema import ScoreRecord
+from figeval.wings.exporters.floats import COLUMN_GAP_PT, FloatStyle, table_floats, text_width
 from figeval.wings.exporters.layouts import EXAMPLES, Measure, Panel, TableLayout
 from figeval.wings.exporters.score_table import headings, seen_roles, table_notes
 from figeval.wings.exporters.tex import (
@@ -21,14 +22,10 @@ from figeval.wings.exporters.tex import (
     printable,
     prose,
     sentence,
-    table_float,
     table_row,
 )
 
 MEASURED_HEAD = "Measured"
-MAX_PAGE_ROWS = 54  # that fit on a page with caption and notes, in the type size of tables
-NOTE_LINE_CHARS = 120
-MAX_NOTE_LINES = 12  # of notes that fit below a full page
 MIN_WIDE_COLUMNS = 7  # of a panel whose intervals need narrower gaps to fit into the width of a page
 SEEN_MARKS = {"trained": r"$^{\ddagger}$", "chosen": r"$^{\dagger}$"}
 SEEN_SENTENCES = {
@@ -74,12 +71,13 @@ class Footnotes:
 def layout_table(
     layout: TableLayout,
     runs: Sequence[RunRecord],
-    files: Sequence[MeasuredNumbers] = (),
+    files: Sequence[MeasuredNumbers],
+    style: FloatStyle,
     *,
     intervals: bool,
     examples: bool,
 ) -> str:
-    """Return the float of a layout, with the numbers of runs and those of `files`, which no run holds.
+    """Return the floats of a layout with the numbers of runs and of `files`, which no run holds, turned if too wide.
 
     Raises:
         OptionError: no run has a task of the layout, or `files` have no number of its columns.
@@ -97,33 +95,17 @@ def layout_table(
         raise OptionError(f"--measured has no number for {layout.name}; its columns (part and metrics) are {names}")
     footnotes = Footnotes()
     rows = list(published_numbers(layout.sources))
-    pages: list[list[str]] = [[]]
+    parts, width_pt = [], 0.0
     for panel in layout.panels:
         blocks = [block for block in _blocks(layout, panel, rows, runs, numbers, footnotes) if block.rows]
-        lines = list(_tabular(layout, panel, blocks, intervals=intervals, examples=examples)) if blocks else []
-        if pages[-1] and _height(pages[-1]) + _height(lines) > MAX_PAGE_ROWS:
-            pages.append([])
-        pages[-1] += lines
-    has_brackets = intervals and any(BRACKETS in line for body in pages for line in body)
+        if blocks:
+            lines, panel_width_pt = _tabular(layout, panel, blocks, intervals=intervals, examples=examples)
+            width_pt = max(width_pt, panel_width_pt)
+            parts.append(lines)
+    has_brackets = intervals and any(BRACKETS in line for lines in parts for line in lines)
     notes = [*_notes(layout, runs, files, footnotes, intervals=has_brackets), *omissions]
-    if pages[-1] and _note_lines(notes) > MAX_NOTE_LINES and _height(pages[-1]) + _note_lines(notes) > MAX_PAGE_ROWS:
-        pages.append([])  # of notes alone
-    lines = []
-    for number, body in enumerate(pages, 1):
-        caption, label = printable(layout.caption), layout.name
-        if number > 1:
-            caption, label = f"{caption} (continued)", f"{label}_{number}"
-        page_notes = notes if number == len(pages) else ["The notes are below the last part of this table."]
-        lines += table_float(body, f"{caption}.", label, page_notes)
-    return "\n".join(lines)
-
-
-def _height(lines: Sequence[str]) -> int:
-    return sum(line.endswith(r"\\") for line in lines)
-
-
-def _note_lines(notes: Sequence[str]) -> int:
-    return sum(1 + len(note) // NOTE_LINE_CHARS for note in notes)
+    is_turned = width_pt > style.width_pt
+    return "\n".join(table_floats(parts, printable(layout.caption), layout.name, notes, style, is_turned=is_turned))
 
 
 def _layout_tasks(run: RunRecord, layout: TableLayout) -> list[TaskRecord]:
@@ -264,46 +246,63 @@ def _agree(row: Sequence[TableCell], other: Sequence[TableCell]) -> bool:
 
 def _tabular(
     layout: TableLayout, panel: Panel, blocks: Sequence[RowBlock], *, intervals: bool, examples: bool
-) -> Iterator[str]:
+) -> tuple[list[str], float]:
+    """Return the lines of a panel, and about how wide it is in points."""
     columns = [[cells[index] for block in blocks for _, cells in block.rows] for index in range(len(panel.columns))]
     formats = [
         number_column([cell.value for cell in column], has_marks=any(cell.mark for cell in column))
         for column in columns
     ]
-    is_narrow = intervals and len(columns) >= MIN_WIDE_COLUMNS
-    if panel.title:
-        yield rf"\par\medskip\emph{{{printable(panel.title)}}}\par"
-    if is_narrow:
-        yield r"\begingroup\setlength{\tabcolsep}{2pt}"
-    yield rf"\begin{{tabular}}{{@{{}}l {' '.join(formats)}@{{}}}}"
-    yield r"\toprule"
-    yield from _head_rows(layout, panel)
     sizes = [{cell.n for cell in column if cell.n is not None} for column in columns]
     in_one_row = examples and any(sizes) and all(len(column_sizes) < 2 for column_sizes in sizes)
+    lines, rows = [], [[printable(layout.rows), *_heads(panel)]]
     for block in blocks:
-        yield r"\midrule"
-        yield rf"\multicolumn{{{len(columns) + 1}}}{{@{{}}l}}{{\emph{{{printable(block.head)}}}}} \\"
+        head = rf"\multicolumn{{{len(columns) + 1}}}{{@{{}}l}}{{\emph{{{printable(block.head)}}}}} \\"
+        block_rows = [*_block_rows(panel, block, intervals=intervals, examples=examples and not in_one_row)]
         if in_one_row and block.head == MEASURED_HEAD:
-            yield table_row(["$n$", *(f"{{{next(iter(column_sizes), MISSING_CELL)}}}" for column_sizes in sizes)])
-        for name, cells in block.rows:
-            row_head = printable(name) + block.marks.get(name, "")
-            yield table_row([row_head, *(number_cell(cell.value, cell.mark) for cell in cells)])
-            if intervals and any(cell.low is not None for cell in cells):
-                yield table_row(["", *_interval_cells(panel, cells)])
-            if examples and not in_one_row and any(cell.n is not None for cell in cells):
-                yield table_row(["", *("{}" if cell.n is None else rf"{{\scriptsize $n={cell.n}$}}" for cell in cells)])
-    yield r"\bottomrule"
-    yield r"\end{tabular}"
-    if is_narrow:
-        yield r"\endgroup"
+            block_rows.insert(0, ["$n$", *(f"{{{next(iter(column_sizes), MISSING_CELL)}}}" for column_sizes in sizes)])
+        lines += [r"\midrule", head, *map(table_row, block_rows)]
+        rows += block_rows
+    is_narrow = intervals and len(columns) >= MIN_WIDE_COLUMNS
+    gap = COLUMN_GAP_PT / 2 if is_narrow else COLUMN_GAP_PT
+    lines = [
+        *([rf"\emph{{{printable(panel.title)}}}\par"] if panel.title else []),
+        *([rf"\begingroup\setlength{{\tabcolsep}}{{{gap / 2:.0f}pt}}"] if is_narrow else []),
+        rf"\begin{{tabular}}{{@{{}}l {' '.join(formats)}@{{}}}}",
+        r"\toprule",
+        *_head_rows(layout, panel),
+        *lines,
+        r"\bottomrule",
+        r"\end{tabular}",
+        *([r"\endgroup"] if is_narrow else []),
+    ]
+    return lines, sum(max(map(text_width, cells)) + gap for cells in zip(*rows, strict=True))
+
+
+def _block_rows(panel: Panel, block: RowBlock, *, intervals: bool, examples: bool) -> Iterator[list[str]]:
+    for name, cells in block.rows:
+        yield [printable(name) + block.marks.get(name, ""), *(number_cell(cell.value, cell.mark) for cell in cells)]
+        if intervals and any(cell.low is not None for cell in cells):
+            yield ["", *_interval_cells(panel, cells)]
+        if examples and any(cell.n is not None for cell in cells):
+            yield ["", *("{}" if cell.n is None else rf"{{\scriptsize $n={cell.n}$}}" for cell in cells)]
+
+
+def _heads(panel: Panel) -> Iterator[str]:
+    """Yield the head of each column: that of its group if all groups have one column."""
+    has_single_columns = _has_single_columns(panel)
+    for group, measure in panel.columns:
+        yield f"{{{printable(group.head if has_single_columns else measure.head)}}}"
+
+
+def _has_single_columns(panel: Panel) -> bool:
+    return all(len(group.measures) == 1 and group.head for group in panel.groups)
 
 
 def _head_rows(layout: TableLayout, panel: Panel) -> Iterator[str]:
-    if all(len(group.measures) == 1 and group.head for group in panel.groups):  # a task's name heads its column
-        yield table_row([printable(layout.rows), *(f"{{{printable(group.head)}}}" for group in panel.groups)])
-        return
-    yield from group_headings([(printable(group.head), len(group.measures)) for group in panel.groups])
-    yield table_row([printable(layout.rows), *(f"{{{printable(measure.head)}}}" for _, measure in panel.columns)])
+    if not _has_single_columns(panel):
+        yield from group_headings([(printable(group.head), len(group.measures)) for group in panel.groups])
+    yield table_row([printable(layout.rows), *_heads(panel)])
 
 
 def _interval_cells(panel: Panel, cells: Sequence[TableCell]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-r"""Pieces of LaTeX: text in which nothing is a command, lines of tables, and floats with caption and notes."""
+r"""Pieces of LaTeX: text in which nothing is a command, and lines of tables."""
 
 from __future__ import annotations
 
@@ -104,30 +104,3 @@ def group_headings(groups: Sequence[tuple[str, int]]) -> Iterator[str]:
         first += width
     if rules:
         yield " ".join(rules)
-
-
-def table_float(body: Iterable[str], caption: str, label: str, notes: Iterable[str]) -> Iterator[str]:
-    """Yield a float: its tables, the notes below them, caption and label."""
-    yield r"% \usepackage{booktabs}"
-    yield r"% \usepackage{siunitx}"
-    yield r"% \usepackage[T1]{fontenc}"
-    yield r"\begin{table}"
-    yield r"\centering\small"
-    yield r"\setlength{\tabcolsep}{4pt}"
-    yield r"\setlength{\belowcaptionskip}{6pt}"
-    yield r"\sisetup{detect-weight=true, mode=text, table-align-text-post=false}"
-    yield rf"\caption{{{caption}}}"
-    yield rf"\label{{tab:{label}}}"
-    yield from body
-    yield from notes_block(notes)
-    yield r"\end{table}"
-    yield ""
-
-
-def notes_block(notes: Iterable[str]) -> Iterator[str]:
-    """Yield the notes below a table, each as a paragraph."""
-    if paragraphs := list(notes):
-        yield r"\par\smallskip"
-        yield r"\parbox{\linewidth}{\raggedright\footnotesize"
-        yield "\\par\n".join(paragraphs)
-        yield "}"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval import Interval, RunRecord, UnknownName, hookimpl
+from figeval import Interval, OptionError, RunRecord, UnknownName, hookimpl
 from tests.finished_runs import model, run, score, store, task
 
 Export = Callable[..., str]
@@ -23,9 +23,10 @@ Export = Callable[..., str]
 def export(tmp_path_factory: pytest.TempPathFactory) -> Export:
     """Return a function that exports hand-made records: `export("csv", record)`."""
 
-    def exported(form: str, *records: RunRecord) -> str:
+    def exported(form: str, *records: RunRecord, **choices: Any) -> str:
         folder = tmp_path_factory.mktemp("runs")
-        text = figeval.export([store(folder / str(n), record) for n, record in enumerate(records)], to=form)
+        folders = [store(folder / str(n), record) for n, record in enumerate(records)]
+        text = figeval.export(folders, to=form, **choices)
         assert text is not None
         return text
 
@@ -201,7 +202,8 @@ def test_runs_that_were_asked_in_another_way_are_told_apart_by_that(export: Expo
     assert "| a-model + concepts | a-model |" in text.splitlines()[0]
     assert f"\n- {AUGMENTATION_NOTE}\n" in text
     assert f"\n{AUGMENTATION_NOTE}.\n" in export("latex", *runs)
-    assert "Task & Metric & $n$ & chance & overlap & a-model + concepts & a-model" in export("latex", *runs)
+    wide = export("latex", *runs, width="16cm")
+    assert "Task & Metric & $n$ & chance & overlap & a-model + concepts & a-model" in wide
 
 
 def test_programs_read_how_the_model_was_asked_and_baselines_were_not(export: Export) -> None:
@@ -240,9 +242,16 @@ def test_nothing_is_marked_up_or_linked_in_markdown(export: Export, name: str, s
     assert f"| {shown} |" in export("markdown", run(task(), **model(name))).splitlines()[0]
 
 
-LATEX = r"""\begin{table}
-\centering
-\begin{tabular}{llrrrrr}
+LATEX = r"""% \usepackage{booktabs}
+% \usepackage[T1]{fontenc}
+\begin{table}
+\centering\small
+\setlength{\tabcolsep}{4pt}
+\setlength{\belowcaptionskip}{6pt}
+\caption{Scores of minilm, tf\_idf \& co on $n = 40$ examples, with trivial baselines;
+in brackets the 95\,\% interval, over clusters if examples are not independent.}
+\label{tab:figeval}
+\begin{tabular}{@{}l l r r r r r@{}}
 \toprule
 Task & Metric & $n$ & chance & overlap & minilm & tf\_idf \& co \\
 \midrule
@@ -255,9 +264,6 @@ pairs & acc & 40 & 0.200 & 0.125 & 0.250 {\scriptsize [0.100, 0.500]} & -- \\
 minilm: choice by\_cosine, pairs by\_head.\par
 tf\_idf \& co: choice by\_cosine.
 }
-\caption{Scores of minilm, tf\_idf \& co on $n = 40$ examples, with trivial baselines;
-in brackets the 95\,\% interval, over clusters if examples are not independent.}
-\label{tab:figeval}
 \end{table}
 """
 
@@ -266,12 +272,67 @@ def test_latex(export: Export) -> None:
     assert export("latex", *TWO_RUNS) == LATEX
 
 
+def test_authors_choose_label_caption_names_and_both_columns(export: Export) -> None:
+    names = {
+        "minilm": "MiniLM",
+        "tf_idf & co": "TF-IDF",
+        "overlap": "word overlap",
+        "proverbs": "ePiC",
+        "acc": "accuracy",
+    }
+    choices = {"label": "main", "caption": r"Results on \textsc{ePiC}.", "names": names, "wide": True}
+    for layout in ("", "comparison"):
+        text = export("latex", *TWO_RUNS, layout=layout, **choices)
+        assert text.count(r"\begin{table*}") == text.count(r"\end{table*}") == 1
+        assert r"\caption{Results on \textsc{ePiC}.}" in text and r"\label{tab:main}" in text
+        assert re.search(r"word overlap\}? & \{?MiniLM\}? & \{?TF-IDF\}? \\", text)
+        assert re.search(r"^ePiC & accuracy & ", text, re.MULTILINE)
+        assert "Tasks in figeval: ePiC (proverbs)" in text
+    # Renamed or not, a trivial model that is itself among the runs has one column.
+    assert export("latex", *TWO_RUNS) == LATEX
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"names": {"nope": "x"}},
+        {"caption": "open {"},
+        {"caption": "} {"},
+        {"label": "a b"},
+        {"width": "wide"},
+        {"width": "0cm"},
+    ],
+    ids=str,
+)
+def test_choices_of_authors_that_latex_could_not_set(export: Export, choices: dict[str, Any]) -> None:
+    with pytest.raises(OptionError):
+        export("latex", *TWO_RUNS, **choices)
+
+
+@pytest.mark.parametrize("width", ["120pt", "345pt", "16cm", "40in"])
+def test_every_number_of_a_table_that_is_split_is_in_one_part(export: Export, width: str) -> None:
+    """Seven systems on 50 tasks: each part repeats tasks and metrics, and no number is lost or printed twice."""
+    runs = [
+        run(
+            *(task(f"task_{row}", scores=[score(value=(row + system) / 100)]) for row in range(50)),
+            **model(f"m{system}"),
+        )
+        for system in range(7)
+    ]
+    text = export("latex", *runs, width=width)
+    rows = [line.removesuffix(r" \\").split(" & ") for line in text.splitlines() if line.startswith(r"task\_")]
+    numbers = [(row[0], cell.split()[0]) for row in rows for cell in row[3:] if "scriptsize" in cell]
+    expected = [(rf"task\_{row}", f"{(row + system) / 100:.3f}") for row in range(50) for system in range(7)]
+    assert sorted(numbers) == sorted(expected)
+    assert text.count(r"\begin{table}") > 1 and text.count(r"\label{tab:figeval}") == 1
+
+
 def test_latex_lines_have_as_many_cells_as_columns_whatever_the_names(export: Export) -> None:
     strange = r"a&b%c$d#e_f{g}h~i^j\k<l>|m" + "\n%"
     baseline = {"baseline": "x & y", "scores": [score(value=-0.1)]}
     record = run(task("p_q", baselines=[baseline], warnings=["two\nlines"]), **model(strange))
     text = export("latex", record)
-    columns = len(re.search(r"\\begin\{tabular\}\{(l+r+)\}", text).group(1))
+    columns = len(re.search(r"\\begin\{tabular\}\{@\{\}([lr ]+)@", text).group(1).split())
     body = [line for line in text.splitlines() if line.endswith(r"\\")]
     assert [len(re.findall(r"(?<!\\)&", line)) for line in body] == [columns - 1] * 2
     outside = re.sub(r"\\[&%$#_{}]|\\text\w+\{\}", "", " ".join(body))
@@ -378,7 +439,7 @@ def test_kinds_of_options_are_a_table_of_their_own(export: Export) -> None:
     text = export("markdown", run_in_languages())
     assert "| fables | kind: ant_onym | 40 | a-model | 0.300 [0.100, 0.500] | 0.600 | 0.500 |" in text
     assert "| fables | kind: right | 40 | a-model | 0.300 [0.100, 0.500] | – | – |" in text
-    latex = export("latex", run_in_languages())
+    latex = export("latex", run_in_languages(), width="16cm")
     assert r"fables & kind: ant\_onym & 40 & a-model & 0.300 {\scriptsize [0.100, 0.500]} & 0.600 & 0.500 \\" in latex
     assert latex.count(r"\begin{table}") == latex.count(r"\end{table}") == 2
     rows = json.loads(export("json", run_in_languages()))

@@ -361,9 +361,8 @@ def test_people_s_tests_and_answers_are_rows_of_their_tables(tmp_path: Path) -> 
 def test_a_table_that_is_longer_than_a_page_has_parts(tmp_path: Path) -> None:
     """Every number is in one of them, notes are below the last, and labels differ."""
     metrics = ["bleu_1", "bleu_2", "repetition_4_published", "coverage", "order"]
-    text = latex(
-        *(write_generation_run(tmp_path, f"m{n}", metrics) for n in range(4)), layout="storal_table_7", intervals=True
-    )
+    runs = [write_generation_run(tmp_path, f"m{n}", metrics) for n in range(4)]
+    text = latex(*runs, layout="storal_table_7", intervals=True, width="16cm")
     assert text.count(r"\begin{table}") == text.count(r"\end{table}") > 1
     assert r"\label{tab:storal_table_7}" in text and r"\label{tab:storal_table_7_2}" in text
     assert "The notes are below the last part" in text.partition(r"\end{table}")[0]

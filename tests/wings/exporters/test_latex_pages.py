@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,23 +19,24 @@ from tests.measured import MEASURED_FOLDER
 
 pytestmark = pytest.mark.system
 
-PREAMBLE = r"""\documentclass{article}
-\usepackage[T1]{fontenc}
-\usepackage[margin=2.5cm]{geometry}
+PACKAGES = r"""\usepackage[T1]{fontenc}
 \usepackage{booktabs}
 \usepackage{siunitx}
+\usepackage{rotating}
 \begin{document}
 """
+ONE_COLUMN = r"\documentclass{article}"
+TWO_COLUMNS = r"\documentclass[11pt,twocolumn]{article}\usepackage[a4paper,margin=2.5cm]{geometry}"  # as ACL's papers
 HOSTILE_NAME = r"a_b & \input{x} % <script> $1^{} #~ 成語 “é”"
 OVERFULL_BOX = re.compile(r"^Overfull \\[hv]box \(([\d.]+)pt too (?:wide|high)\)", re.MULTILINE)
 
 
-def compile_floats(folder: Path, floats: Iterable[str]) -> str:
+def compile_floats(folder: Path, floats: Iterable[str], document: str = ONE_COLUMN) -> str:
     """Compile floats as one document and return the log."""
     if shutil.which("pdflatex") is None:
         pytest.fail("this test needs LaTeX: install the packages texlive-latex-recommended and texlive-science")
     body = "\\clearpage\n".join(floats)
-    (folder / "tables.tex").write_text(f"{PREAMBLE}{body}\\end{{document}}\n", encoding="utf-8")
+    (folder / "tables.tex").write_text(f"{document}\n{PACKAGES}{body}\\end{{document}}\n", encoding="utf-8")
     command = ["pdflatex", "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error", "tables.tex"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=240)
     log = (folder / "tables.log").read_text(encoding="utf-8", errors="replace")
@@ -55,14 +57,22 @@ def runs_of(tasks: Iterable[str]) -> list[Path]:
     return [folder for folder in folders if task_names & {*figeval.load(folder).tasks}]
 
 
-@pytest.mark.parametrize("choices", [{}, {"intervals": True, "examples": True}], ids=["plain", "all"])
-def test_every_layout_compiles(cli: Cli, tmp_path: Path, choices: dict[str, bool]) -> None:
+@pytest.mark.parametrize(
+    ("document", "choices"),
+    [
+        (ONE_COLUMN, {}),
+        (ONE_COLUMN, {"intervals": True, "examples": True}),
+        (TWO_COLUMNS, {"intervals": True, "wide": True}),
+    ],
+    ids=["plain", "all", "wide"],
+)
+def test_every_layout_compiles(cli: Cli, tmp_path: Path, document: str, choices: dict[str, Any]) -> None:
     _, *layouts = json.loads(cli("ls", "layouts", "--json").out)  # the first one is made from runs
     tables = [
         figeval.export(runs_of(layout["tasks"]), to="latex", layout=layout["name"], **choices) for layout in layouts
     ]
     assert len(tables) == 28
-    assert_on_the_page(compile_floats(tmp_path, [text for text in tables if text]))
+    assert_on_the_page(compile_floats(tmp_path, [text for text in tables if text], document))
 
 
 def test_the_comparison_of_stored_runs_compiles(tmp_path: Path) -> None:
@@ -75,6 +85,19 @@ def test_the_comparison_of_stored_runs_compiles(tmp_path: Path) -> None:
     assert r"\bfseries" in text
     assert r"$^{\dagger}$" in text
     assert_on_the_page(compile_floats(tmp_path, [text]))
+
+
+@pytest.mark.parametrize("systems", [1, 2, 5])
+@pytest.mark.parametrize("layout", ["", "comparison"])
+def test_tables_that_are_too_wide_or_long_are_split(layout: str, systems: int, tmp_path: Path) -> None:
+    """All scores of five systems on all tasks, with both page widths: nothing is off the page."""
+    names = ("minilm", "tfidf", "random", "minilm-published", "tfidf-published")
+    folders = [MEASURED_FOLDER / name for name in names[:systems]]
+    choices: dict[str, Any] = {"layout": layout, **({"intervals": True, "examples": True} if layout else {})}
+    for document, is_wide in ((ONE_COLUMN, False), (TWO_COLUMNS, True)):
+        text = figeval.export(folders, to="latex", wide=is_wide, **choices)
+        assert text is not None
+        assert_on_the_page(compile_floats(tmp_path, [text], document))
 
 
 def test_hostile_names_compile(tmp_path: Path) -> None:
