@@ -127,10 +127,12 @@ class Facts:
 
     def documentation(self) -> Iterator[str]:
         """Yield the type and the languages of each task."""
+        answers = {}
         for name, tasks in self.tasks.items():
             settings = tasks[0].settings
             languages = settings.get("languages") or [settings.get("language") or "en"]
-            yield f"{name}: {tasks[0].task_type}, {', '.join(languages)}"
+            answers[name] = f"{tasks[0].task_type}, {', '.join(languages)}"
+        yield from _group(answers)
 
     def splits(self) -> Iterator[str]:
         """Yield how many examples were used for testing, training and model selection."""
@@ -166,6 +168,7 @@ class Facts:
 
     def settings(self) -> Iterator[str]:
         """Yield how models were asked."""
+        answers = {}
         for name, tasks in self.tasks.items():
             routes = ", ".join(dict.fromkeys(task.route for task in tasks))
             conditions = "; ".join(dict.fromkeys(text for task in tasks if (text := describe_conditions(task))))
@@ -176,7 +179,8 @@ class Facts:
                 for task in tasks
                 if (value := task.settings.get(key)) not in (None, "", [], False)
             )
-            yield "; ".join((f"{name}: {routes}, {shots}-shot", *filter(None, [conditions]), *changes))
+            answers[name] = "; ".join((f"{routes}, {shots}-shot", *filter(None, [conditions]), *changes))
+        yield from _group(answers)
         for run in self.runs:
             if options := {key: value for key, value in run.model.options.items() if key not in NOT_OPTIONS}:
                 yield f"options of {run.model.name}: {', '.join(f'{key} {value}' for key, value in options.items())}"
@@ -217,8 +221,12 @@ class Facts:
             coverage = "intervals are over seeds and examples" if has_interval else "without intervals over seeds"
             yield f"means over {len(record.runs)} seeds: {subject}; {coverage}"
             yield from (f"{subject}: {line}" for line in _describe_means(record))
-        for name, tasks in self.tasks.items():
-            yield f"{name}: {_describe_intervals([score for task in tasks for score in task.scores])}"
+        yield from _group(
+            {
+                name: _describe_intervals([score for task in tasks for score in task.scores])
+                for name, tasks in self.tasks.items()
+            }
+        )
         training_seeds = sorted({training.config.seed for training in self.trainings})
         if training_seeds:
             yield f"training seeds: {', '.join(map(str, training_seeds))}"
@@ -252,7 +260,7 @@ class Facts:
                 for method in methods:
                     tasks_by_method.setdefault(method, {})[name] = None
                 undescribed |= dict.fromkeys(score.metric for score in task.scores if score.metric not in signatures)
-        yield from (f"{method} ({', '.join(names)})" for method, names in tasks_by_method.items())
+        yield from (f"{method} ({_abbreviate(names, self.tasks)})" for method, names in tasks_by_method.items())
         if undescribed:
             metrics = ", ".join(undescribed)
             yield f"defined in figeval's documentation (statistics), computed with the packages above: {metrics}"
@@ -283,6 +291,28 @@ def _read_instructions(folder: Path) -> tuple[str, str]:
     if not file.is_file() and not key.instructions:
         return key.task, ""
     return key.task, read_text(file, DataError, cure="restore it, or export the items again").removesuffix("\n")
+
+
+def _group(answers: Mapping[str, str]) -> Iterator[str]:
+    """Yield each answer once, before it the tasks that share it."""
+    names_by_answer: dict[str, list[str]] = {}
+    for name, answer in answers.items():
+        names_by_answer.setdefault(answer, []).append(name)
+    for answer, names in names_by_answer.items():
+        yield f"{_abbreviate(names, answers)}: {answer}"
+
+
+def _abbreviate(names: Iterable[str], all_names: Iterable[str]) -> str:
+    """Return the names, e.g. `epic_mcq, impli_*`: an asterisk stands for all names that begin so, if there are more."""
+    rest, members = list(names), set(names)
+    if len(rest) > 1 and members == set(all_names):
+        return "all tasks"
+    parts: dict[str, None] = {}
+    for name in rest:
+        prefixes = [name[: index + 1] for index, letter in enumerate(name) if letter == "_"]
+        groups = ((prefix, {other for other in all_names if other.startswith(prefix)}) for prefix in prefixes)
+        parts[next((f"{prefix}*" for prefix, group in groups if len(group) > 1 and group <= members), name)] = None
+    return ", ".join(parts)
 
 
 def _duration(seconds: Iterable[float]) -> timedelta:
