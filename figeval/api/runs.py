@@ -298,9 +298,11 @@ class Run(Result):
 
         return export(self, to=form) or ""
 
-    def to_latex(self) -> str:
-        """Return the scores as a LaTeX table."""
-        return self.export("latex")
+    def to_latex(self, **choices: Any) -> str:
+        """Return the scores as a LaTeX table. Arguments are those of `figeval.export` for latex, e.g. `label`."""
+        from figeval import export  # of the exporters' wing
+
+        return export(self, to="latex", **choices) or ""
 
     def to_markdown(self) -> str:
         """Return the scores as a Markdown table."""

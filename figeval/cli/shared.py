@@ -274,13 +274,19 @@ def echo_json_text(text: str) -> None:
     click.echo(shown_json(text))
 
 
-def print_result(result: Result, *, as_json: bool = False) -> None:
-    """Print a result on stdout as figeval's own commands do: its tables and notes, or with `as_json` its JSON.
+as_latex = click.option("--latex", "as_latex", is_flag=True, help="Print the tables as LaTeX, for a paper.")
+
+
+def print_result(result: Result, *, as_json: bool = False, as_latex: bool = False) -> None:
+    """Print a result on stdout as figeval's own commands do: its tables and notes, or its JSON, or LaTeX.
 
     On a terminal, tables have its width; elsewhere they are plain lines. Control characters are escaped.
     """
     if as_json:
         echo_json(result.to_dict())
+        return
+    if as_latex:
+        click.echo(clean(result.to_latex()), nl=False)
         return
     from rich.console import Console
 

@@ -331,6 +331,31 @@ class Result:
         """
         raise NotImplementedError(f"{type(self).__name__} has no form as JSON")
 
+    def to_latex(self, *, label: str = "", caption: str = "", wide: bool = False, width: str = "") -> str:
+        """Return tables and notes as LaTeX floats; comments at their beginning name the packages that they need.
+
+        Args:
+            label: label of the first table, without `tab:`.
+            caption: its caption, in LaTeX; by default its title.
+            wide: whether the tables span both columns of a page (`table*`).
+            width: width of a line of text, e.g. "16cm"; by default 345pt, or 455pt if `wide`. Wider tables are split.
+
+        Raises:
+            OptionError: label, caption or width cannot be used.
+            NotImplementedError: the result has no tables for people.
+        """
+        from figeval.reporting.floats import FloatStyle, text_floats
+
+        if not self.grids:
+            raise NotImplementedError(f"{type(self).__name__} has no table")
+        texts, last = [], len(self.grids)
+        for number, grid in enumerate(self.grids, 1):
+            float_label = (label or "figeval") + (f"-{number}" if number > 1 else "")
+            style = FloatStyle(float_label, caption if number == 1 else "", wide, width)
+            notes = [*self.notes()] if number == last else []
+            texts.append(text_floats(grid.title, grid.head, grid.rows, grid.right, notes, style))
+        return "\n".join(texts)
+
     def print(self, console: Console) -> None:
         """Print tables and notes on a rich console."""
         if grids := self.grids:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from figeval import print_result, shared_options
-from figeval.cli.shared import C, echo, include_path
+from figeval.cli.shared import C, as_latex, echo, include_path
 from figeval.io.text import pluralize
 
 PATH = click.Path(path_type=Path)
@@ -137,7 +137,8 @@ def sheets(  # noqa: PLR0913 - one argument per option
 @click.argument("folder", type=PATH)
 @click.argument("files", nargs=-1, metavar="[SHEET]...", type=PATH)
 @click.option("--json", "as_json", is_flag=True, help="Print all numbers as one JSON object.")
-def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
+@as_latex
+def score(folder: Path, files: tuple[Path, ...], as_json: bool, as_latex: bool) -> None:
     """Score the filled-in sheets in FOLDER, or SHEETs from elsewhere.
 
     Prints the share of texts with each error per model with 95 % intervals, and the agreement of the annotators. A cell
@@ -153,9 +154,9 @@ def score(folder: Path, files: tuple[Path, ...], as_json: bool) -> None:
 
     key = read_key(folder)
     shares = score_sheets(key, files or [folder / sheet for sheet in key.sheets])
-    if shares.is_empty and not as_json:
+    if shares.is_empty and not (as_json or as_latex):
         raise DataError(f"{key.task}: nothing has been filled in yet")
-    print_result(shares, as_json=as_json)
+    print_result(shares, as_json=as_json, as_latex=as_latex)
 
 
 @annotate.command()
@@ -335,8 +336,9 @@ def judge(*, items: Path, model: str, as_json: bool, **options: Any) -> int:
 )
 @click.option("--pairs", is_flag=True, help="Also compute the agreement of each pair of annotators.")
 @click.option("--json", "as_json", is_flag=True, help="Print all numbers as one JSON object.")
+@as_latex
 @shared_options("seed")
-def import_(*, folder: Path | None, as_json: bool, **options: Any) -> None:
+def import_(*, folder: Path | None, as_json: bool, as_latex: bool, **options: Any) -> None:
     """Read judgements, and print means, agreement, tests between systems and correlations with metrics.
 
     FILEs are sheets, CSV files with the columns item, annotator and label (and criterion, time), the JSON export of
@@ -354,4 +356,4 @@ def import_(*, folder: Path | None, as_json: bool, **options: Any) -> None:
     from figeval import import_judgements
 
     results = import_judgements(options.pop("files"), to=folder, **options)
-    print_result(results, as_json=as_json)
+    print_result(results, as_json=as_json, as_latex=as_latex)

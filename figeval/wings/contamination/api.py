@@ -154,6 +154,17 @@ class Contamination(Result):
         for task, finding in findings:
             if finding.unavailable:
                 yield f"{task}, {finding.measure}: not available, {finding.unavailable}"
+        yield f"for a paper: {self.statement()}"
+
+    def statement(self) -> str:
+        """Return sentences for a paper: what was measured with which result, and what that does not show."""
+        version = self.record.provenance.get("packages", {}).get("figeval", "")
+        sentences = [_describe(task) for task in self.record.tasks]
+        return (
+            f"We measured with figeval {version} what {self.record.model.name} may remember of the test data. "
+            f"{' '.join(sentences)} Such numbers are evidence, not proof: a low one does not show that the data are "
+            "unknown to the model, and a high one may have other reasons."
+        )
 
     def __repr__(self) -> str:
         tasks = ", ".join(task.task for task in self.record.tasks)
@@ -169,6 +180,22 @@ def _rows(task: TaskFindings) -> Iterator[JSON]:
         yield {**key, **_numbers(finding.score), "floor": floor, "p": finding.p, "unavailable": unavailable}
         for name, score in finding.parts.items():
             yield {**key, "part": name, **_numbers(score)}
+
+
+def _describe(task: TaskFindings) -> str:
+    """Return a sentence with the numbers of a task, and which could not be measured."""
+    parts = []
+    for finding in task.findings:
+        if finding.score is None or finding.score.value is None:
+            parts.append(f"{finding.measure} not measured ({finding.unavailable or finding.note or 'no value'})")
+            continue
+        low, high = finding.score.low, finding.score.high
+        interval = "" if low is None or high is None else f" [{low:.3f}, {high:.3f}]"
+        floor = finding.floor.value if finding.floor is not None else None
+        chance = "" if floor is None else f" against {floor:.3f} where nothing can be remembered"
+        p = "" if finding.p is None else f", p = {finding.p:.3g}"
+        parts.append(f"{finding.measure} {finding.score.value:.3f}{interval}{chance}{p}")
+    return f"{task.task} ({task.n} examples in {task.units} clusters): {'; '.join(parts)}."
 
 
 def _numbers(score: ScoreRecord | None) -> JSON:

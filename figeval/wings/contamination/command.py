@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from figeval import print_result, shared_options
-from figeval.cli.shared import include_path, some, split_names
+from figeval.cli.shared import as_latex, include_path, some, split_names
 
 
 @click.command()
@@ -50,7 +50,8 @@ from figeval.cli.shared import include_path, some, split_names
 )
 @include_path
 @click.option("--json", "as_json", is_flag=True, help="Print the record as JSON.")
-def contamination(*, tasks: tuple[str, ...], model: str, as_json: bool, **options: Any) -> None:
+@as_latex
+def contamination(*, tasks: tuple[str, ...], model: str, as_json: bool, as_latex: bool, **options: Any) -> None:
     """Measure what a language model may remember of a benchmark. Every number is evidence, not proof.
 
     Recall of the last words of proverbs and idioms, likelihood compared with rewrites, a test of the file's order by
@@ -64,4 +65,4 @@ def contamination(*, tasks: tuple[str, ...], model: str, as_json: bool, **option
 
     arguments = {name: value for name, value in options.items() if value not in (None, ())}
     measurement = measure_contamination(tasks, model, progress=True, **arguments)
-    print_result(measurement, as_json=as_json)
+    print_result(measurement, as_json=as_json, as_latex=as_latex)

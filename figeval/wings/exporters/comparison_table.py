@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 from figeval import OptionError, RecordError, RunRecord
 from figeval.records.notes import of_tasks
 from figeval.records.schema import ScoreRecord
-from figeval.wings.exporters.floats import FloatStyle, Tabular, table_floats
+from figeval.reporting.floats import FloatStyle, Tabular, table_floats
+from figeval.reporting.tex import (
+    interval_cell,
+    number_cell,
+    number_column,
+    printable,
+    sentence,
+)
 from figeval.wings.exporters.score_table import (
     ScoreLine,
     baseline_names,
@@ -22,13 +29,6 @@ from figeval.wings.exporters.score_table import (
     table_notes,
 )
 from figeval.wings.exporters.table_names import TableNames
-from figeval.wings.exporters.tex import (
-    interval_cell,
-    number_cell,
-    number_column,
-    printable,
-    sentence,
-)
 
 if TYPE_CHECKING:
     Compare = Callable[..., Any]

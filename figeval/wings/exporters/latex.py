@@ -10,8 +10,9 @@ from typing import Any
 from figeval import OptionError, Registry, RunRecord
 from figeval.records.reference import read_measured
 from figeval.records.schema import SEEN_NOTES, Role, ScoreRecord
+from figeval.reporting.floats import FloatStyle, Tabular, table_floats
+from figeval.reporting.tex import MISSING_CELL, escape, sentence
 from figeval.wings.exporters.comparison_table import comparison_table
-from figeval.wings.exporters.floats import FloatStyle, Tabular, table_floats
 from figeval.wings.exporters.layout_table import layout_table
 from figeval.wings.exporters.layouts import COMPARISON, TableLayout
 from figeval.wings.exporters.score_table import (
@@ -31,7 +32,6 @@ from figeval.wings.exporters.score_table import (
     table_notes,
 )
 from figeval.wings.exporters.table_names import TableNames
-from figeval.wings.exporters.tex import MISSING_CELL, escape, sentence
 
 MARKS: dict[Role | None, str] = {"trained": r"$^\ddagger$", "chosen": r"$^\dagger$", None: ""}
 

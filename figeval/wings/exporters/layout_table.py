@@ -9,10 +9,8 @@ from string import ascii_lowercase
 from figeval import OptionError, RunRecord, TaskRecord
 from figeval.records.reference import MeasuredNumber, MeasuredNumbers, Published, published_numbers
 from figeval.records.schema import ScoreRecord
-from figeval.wings.exporters.floats import COLUMN_GAP_PT, FloatStyle, table_floats, text_width
-from figeval.wings.exporters.layouts import EXAMPLES, Measure, Panel, TableLayout
-from figeval.wings.exporters.score_table import headings, seen_roles, table_notes
-from figeval.wings.exporters.tex import (
+from figeval.reporting.floats import COLUMN_GAP_PT, FloatStyle, table_floats, text_width
+from figeval.reporting.tex import (
     BRACKETS,
     MISSING_CELL,
     group_headings,
@@ -24,6 +22,8 @@ from figeval.wings.exporters.tex import (
     sentence,
     table_row,
 )
+from figeval.wings.exporters.layouts import EXAMPLES, Measure, Panel, TableLayout
+from figeval.wings.exporters.score_table import headings, seen_roles, table_notes
 
 MEASURED_HEAD = "Measured"
 MIN_WIDE_COLUMNS = 7  # of a panel whose intervals need narrower gaps to fit into the width of a page

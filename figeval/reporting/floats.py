@@ -3,12 +3,12 @@ r"""Floats of LaTeX, with captions and notes: tables that are wider or higher th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
-from figeval import OptionError
-from figeval.wings.exporters.tex import MISSING_CELL, table_row
+from figeval.errors import OptionError
+from figeval.reporting.tex import MISSING_CELL, printable, sentence, table_row
 
 PT_PER_UNIT = {"pt": 1.0, "in": 72.27, "cm": 28.45, "mm": 2.845}
 ARTICLE_WIDTH_PT = 345.0  # a line of LaTeX's class article, the narrowest page with one column that is common
@@ -30,7 +30,7 @@ EM_BY_LETTER = {
 MEAN_EM = 0.54  # of all other letters
 SIGN = re.compile(r"\\[a-zA-Z]+(?:\{\})?\s?|\\(?=\W)|[{}$^]")
 LENGTH = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>pt|in|cm|mm)")
-EMPTY_CELLS = {"", "{}", MISSING_CELL, f"{{{MISSING_CELL}}}"}
+EMPTY_CELLS = {"", "{}", "–", MISSING_CELL, f"{{{MISSING_CELL}}}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,3 +238,18 @@ def notes_block(notes: Sequence[str]) -> Iterator[str]:
         yield r"\parbox{\linewidth}{\raggedright\footnotesize"
         yield "\\par\n".join(notes)
         yield "}"
+
+
+def text_floats(
+    title: str,
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Collection[str],
+    notes: Sequence[str],
+    style: FloatStyle,
+) -> str:
+    """Return a table of texts as floats; the columns whose heads are in `right` are aligned to the right."""
+    columns = ["r" if text in right else "l" for text in head]
+    tabular = Tabular(columns, [*map(printable, head)], [[[*map(printable, row)]] for row in rows], 1)
+    parts = [*tabular.parts(style.width_pt)]
+    return "\n".join(table_floats(parts, printable(title).removesuffix("."), "figeval", [*map(sentence, notes)], style))
