@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     import pandas
+    from rich.console import Console
 
     from figeval.io.observer import Observer
 
@@ -307,6 +308,10 @@ class Run(Result):
     def to_markdown(self) -> str:
         """Return the scores as a Markdown table."""
         return self.export("markdown")
+
+    def print_summary(self, console: Console) -> None:
+        """Print the tables as `figeval run` does: of many notes, one line for each kind, marked at the scores."""
+        table.show_folded(self.record, console, self.path)
 
     @property
     def grids(self) -> list[Grid]:

@@ -74,11 +74,11 @@ def run_model(model: str, flags: dict[str, Any]) -> int:
 
     from figeval.api.runs import run as run_tasks
     from figeval.reporting.grid import say
-    from figeval.reporting.table import show_breakdowns, show_folded
+    from figeval.reporting.table import show_breakdowns
 
     console = Console()
     done = run_tasks(model=model, progress=True, **flags)
-    show_folded(done.record, console, done.path)
+    done.print_summary(console)
     show_breakdowns(done.record, console)
     say(console, f"\n  {done.path}/run.json")
     return 0 if done.complete else 1

@@ -98,7 +98,7 @@ def score(template: Path | None, seeds: str | None, **flags: Any) -> int:
     from figeval.api.scoring import score as score_predictions
     from figeval.records.sweep import SEEDS, SeedsRecord, read
     from figeval.reporting.grid import say
-    from figeval.reporting.table import show_breakdowns, show_folded
+    from figeval.reporting.table import show_breakdowns
     from figeval.reporting.training import show_seeds
 
     done = score_predictions(progress=True, **flags)
@@ -107,7 +107,7 @@ def score(template: Path | None, seeds: str | None, **flags: Any) -> int:
         show_seeds(read(SeedsRecord, done.path / SEEDS), console)
         say(console, f"\n  {done.path / SEEDS}")
     else:
-        show_folded(done.record, console, done.path)
+        done.print_summary(console)
         show_breakdowns(done.record, console)
         say(console, f"\n  {done.path}/run.json")
     return 0 if done.complete else 1

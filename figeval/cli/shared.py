@@ -190,6 +190,8 @@ def include_path(command: C) -> C:
 
 def task_paths(_context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> tuple[Path, ...]:
     """Return folders and task files; `a,b` is the same as the flag given twice."""
+    if not values:
+        return ()
     from figeval.io.validation import split_paths
     from figeval.spec.loader import KINDS
 

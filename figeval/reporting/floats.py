@@ -20,8 +20,8 @@ MAX_NOTE_LINES = 12  # of notes that fit below a full page
 NOTE_CHAR_PT = 4.2  # mean width of a letter of the notes
 COLUMN_GAP_PT = 8.0  # twice \tabcolsep
 FONT_PT = 9.0  # \small
-SMALL = 7 / 9  # \scriptsize beside it
-BOLD = 1.15
+SMALL_RATIO = 7 / 9  # \scriptsize beside it
+BOLD_RATIO = 1.15
 EM_BY_LETTER = {
     **dict.fromkeys("ijltfI.,:;'!|()[]{}` -", 0.36),
     **dict.fromkeys("mwMW%@&–—", 0.95),
@@ -119,7 +119,7 @@ def text_width(cell: str) -> float:
     r"""Return about how wide the text of a cell is in points, in the type size of tables."""
     is_bold = r"\bfseries" in cell
     normal, _, small = cell.partition(r"\scriptsize")
-    ems = _text_ems(normal) * (BOLD if is_bold else 1) + _text_ems(small) * SMALL
+    ems = _text_ems(normal) * (BOLD_RATIO if is_bold else 1) + _text_ems(small) * SMALL_RATIO
     return ems * FONT_PT
 
 

@@ -10,7 +10,6 @@ import pytest
 from rich.console import Console
 
 from figeval import Grid, Interval, Route, Run, RunRecord
-from figeval.reporting.table import show_folded
 from figeval.testing import harness
 from tests.cli.conftest import Cli
 from tests.finished_runs import model, run, score, task
@@ -234,7 +233,7 @@ def test_many_notes_of_a_run_are_folded_and_their_scores_marked(tmp_path: Path) 
     biased = task("biased", warnings=["picked with the help of minilm", *(f"remark {number}" for number in range(9))])
     record = run(task("plain"), biased, task("silent", counts={"ok": 30, "refusal": 10}))
     out = io.StringIO()
-    show_folded(record, Console(file=out, width=200), tmp_path)
+    Run(record, tmp_path).print_summary(Console(file=out, width=200))
     text = out.getvalue()
     values = {line.split()[0]: line.split()[3] for line in text.splitlines() if "by_cosine" in line}
     assert values == {"plain": "0.2500", "biased": "0.2500!", "silent": "0.2500?"}
@@ -244,7 +243,7 @@ def test_many_notes_of_a_run_are_folded_and_their_scores_marked(tmp_path: Path) 
     assert len(below) <= 6
     short = run(task("biased", warnings=["picked with the help of minilm"]))
     out = io.StringIO()
-    show_folded(short, Console(file=out), tmp_path)
+    Run(short, tmp_path).print_summary(Console(file=out))
     assert out.getvalue() == print_table(short)
 
 

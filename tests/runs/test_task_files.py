@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import figeval
-from figeval import FigevalError
+from figeval import FigevalError, Prompt
 from tests.cli.conftest import Cli
 from tests.runs.conftest import write_task
 
 TEMPLATE = """{% block context %}Pair: {{ left }} / {{ right }}
 Answer:{% endblock %}
 {% block continuation %} {{ option }}{% endblock %}
-{% block question %}Pair: {{ left }} / {{ right }}
+{% block word %}Pair: {{ left }} / {{ right }}
 Answer:{% endblock %}
 {% block cloze %}{{ left }} / {{ right }}: {{ gap }}{% endblock %}
 """
@@ -78,16 +79,23 @@ def test_one_s_own_template_is_shown_and_part_of_the_run(tmp_path: Path, folder:
     identities = set()
     for text in (TEMPLATE, TEMPLATE.replace("Answer", "So")):
         file.write_text(text, encoding="utf-8")
-        identities.add(_identity_with(file))
+        identities.add(identity_with(file))
     moved = file.rename(tmp_path / "work" / "mine.jinja")
-    assert _identity_with(moved) in identities
+    assert identity_with(moved) in identities
     assert len(identities) == 2
 
 
-def _identity_with(file: Path) -> str:
-    from figeval.api.runs import run_config
+class Affirms:
+    """Writes the same to every prompt."""
 
-    return run_config(("mini_pairs",), "tfidf", {"template": str(file)}).identity()
+    deterministic_by_name = True
+
+    def generate(self, prompts: Sequence[Prompt]) -> list[str]:
+        return ["entailment"] * len(prompts)
+
+
+def identity_with(file: Path) -> str:
+    return figeval.run("mini_pairs", Affirms(), template=file, limit=1, baselines=False).record.identity
 
 
 @pytest.mark.parametrize(

@@ -227,8 +227,8 @@ def _format_value(score: ScoreRecord | None) -> str | None:
 def _caption(models: Sequence[str], lines: Sequence[ScoreLine]) -> str:
     systems = _join_names([printable(model) for model in models])
     tasks = [printable(task) for task in dict.fromkeys(line.task for line in lines)]
-    where = _join_names(tasks) if len(tasks) <= MAX_CAPTION_TASKS else f"{len(tasks)} tasks"
-    return f"Scores of {systems} on {where}, with trivial models"
+    task_list = _join_names(tasks) if len(tasks) <= MAX_CAPTION_TASKS else f"{len(tasks)} tasks"
+    return f"Scores of {systems} on {task_list}, with trivial models"
 
 
 def _join_names(names: Sequence[str]) -> str:

@@ -23,10 +23,10 @@ class TableNames:
         Raises:
             OptionError: a label belongs to no model, trivial model, task or metric of the runs.
         """
-        known = dict.fromkeys(name for run in runs for name in _names(run))
+        options = dict.fromkeys(name for run in runs for name in _names(run))
         for name in self.labels:
-            if name not in known:
-                raise OptionError(f"names has {name!r:.80}{near(name, known)}; the runs have {', '.join(known)}")
+            if name not in options:
+                raise OptionError(f"names has {name!r:.80}{near(name, options)}; the runs have {', '.join(options)}")
         return [self._rename(run) for run in runs] if self.labels else list(runs)
 
     def _rename(self, run: RunRecord) -> RunRecord:
