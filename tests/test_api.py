@@ -80,7 +80,7 @@ def test_it_gives_the_record_that_the_command_line_gives(cli: Cli) -> None:
     assert [row["id"] for _, row in ours.predictions("mini_pairs").iterrows()] == list(
         typed.predictions("mini_pairs")["id"]
     )
-    table = printed.out.split("\nmini_proverbs by proverb")[0].strip()
+    table = cli("show", "typed").out.split("\nmini_proverbs by proverb")[0].strip()
     assert table == str(ours).strip()
     assert printed.err
 
@@ -141,7 +141,7 @@ def test_every_flag_of_run_is_an_option(flag: str) -> None:
 
 def test_every_flag_of_train_is_an_option(cli: Cli) -> None:
     settings = figeval.Training(MEASURED_FOLDER / "minilm-seen" / "seed-0").record.config.model_dump()
-    flags = set(re.findall(r"(?<![\w-])--(\w+)", cli("train", "--help").out.partition("Options:")[2]))
+    flags = set(re.findall(r"(?<![\w-])--(\w+)", cli("train", "--help-all").out.partition("Options:")[2]))
     names = flags & settings.keys() - {"task", "model", "output"}
     assert len(names) > 20
     for name in names:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -70,19 +69,15 @@ class Grid:
     below: str = ""
 
     def print(self, console: Console) -> None:
-        """Print the grid on a rich console, cleaned: cells may come from models, servers and foreign records.
-
-        Plain text has the width of the variable COLUMNS, if there is one.
-        """
+        """Print the grid on a rich console, cleaned: cells may come from models, servers and foreign records."""
         from rich.text import Text
 
-        is_limited = console.is_terminal or "COLUMNS" in os.environ
-        if is_limited and (narrow := self._harmless()._narrow(console.width)) is not None:
-            console.print(Text("\n".join(narrow)), soft_wrap=True)
-        elif console.is_terminal:
-            console.print(self._harmless()._table(console.width))
-        else:
+        if not console.is_terminal:
             console.print(Text("\n".join(self.lines())), soft_wrap=True)  # Text: "[" is no markup, ":x:" no emoji
+        elif (narrow := self._harmless()._narrow(console.width)) is not None:
+            console.print(Text("\n".join(narrow)), soft_wrap=True)
+        else:
+            console.print(self._harmless()._table(console.width))
 
     def lines(self) -> list[str]:
         """Return lines of text with columns two blanks apart and no trailing blanks."""

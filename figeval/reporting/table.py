@@ -52,6 +52,7 @@ SPARE = ("clusters", "route")
 MARKS: dict[Role | None, str] = {"trained": "‡", "chosen": "†", None: ""}  # for scores on examples that were seen
 NO_MARKS: Mapping[str, str] = MappingProxyType({})
 MAX_NOTES = 6  # below the table of a run; of more, there is a line for each kind
+MAX_WARNINGS = 3  # that are printed in full
 MAX_NOTE_CHARS = 90
 KIND_MARKS = {"warnings": "!", "answers": "?", "gaps": EMPTY_CELL, "conditions": ""}  # kind of notes → mark of scores
 KIND_NAMES = {
@@ -252,18 +253,21 @@ def show_folded(record: RunRecord, console: Console, path: Path) -> None:
     texts: dict[str, list[str]] = {kind: [] for kind in KIND_MARKS}
     for kind, text in notes_by_kind:
         texts[kind].append(text)
-    lines = [fold_notes(kind, of_kind) for kind, of_kind in texts.items() if of_kind]
+    lines = [line for kind, of_kind in texts.items() for line in fold_notes(kind, of_kind)]
     marked = [text for text in explanations if text[0] in {*MARKS.values(), UNRELIABLE_MARK}]
     total = len(notes_by_kind) + len(explanations)
     print_grids(console, grids(record, marks), [*marked, *lines, f"figeval show {path} prints all {total} notes"])
 
 
-def fold_notes(kind: str, texts: Sequence[str]) -> str:
-    """Return one line for all notes of a kind, with the mark that the scores have."""
+def fold_notes(kind: str, texts: Sequence[str]) -> list[str]:
+    """Return one line for all notes of a kind, with the mark that the scores have, or the notes if they are few.
+
+    A few warnings are not folded: each may say what to do about a task that was not run.
+    """
     head = f"{KIND_MARKS[kind]} " if KIND_MARKS[kind] else ""
-    if len(texts) == 1:
-        return head + one_line(texts[0], MAX_NOTE_CHARS)
-    return f"{head}{KIND_NAMES[kind].format(len(texts))}, such as: {one_line(texts[0], MAX_NOTE_CHARS)}"
+    if len(texts) <= (MAX_WARNINGS if kind == "warnings" else 1):
+        return [head + text for text in texts]
+    return [f"{head}{KIND_NAMES[kind].format(len(texts))}, such as: {one_line(texts[0], MAX_NOTE_CHARS)}"]
 
 
 def choices_grid(task: str, table: ChoicesRecord) -> Grid:

@@ -66,7 +66,7 @@ def complaint(cli: Cli, tasks: Path, tmp_path: Path) -> Callable[..., str]:
         (("--reasoning", "budget=0"), "must be on, off, or budget=N with N from 1 to 1,000,000 tokens"),
         (("--reasoning", "on"), "--reasoning is for models that write and can think before they answer; leave it out"),
         (("--constrain",), "the answers of overlap cannot be constrained; leave out --constrain, or use a model"),
-        (("--include_path", "nowhere"), "'nowhere' does not exist"),
+        (("--include_path", "nowhere"), "'nowhere' is not a folder with task files"),
         (("--limt", "3"), "--limit"),
     ],
 )
@@ -281,13 +281,13 @@ def test_a_path_that_is_none(command: tuple[str, ...], words: str, cli: Cli) -> 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--model", LONG_NAME), f"there is no folder '{LONG_NAME}'"),
+        (("--model", LONG_NAME), "File name too long"),
         (("--model", "~nouser/model"), "there is no folder '~nouser/model'"),
         (
             ("--model", "tagger"),
             "no checkpoint is given; add its folder or hub id after a colon, e.g. encoder:org/name",
         ),
-        (("--include_path", "/dev/null"), "/dev/null cannot be read (Not a directory); give a folder with task files"),
+        (("--include_path", "/dev/null"), "'/dev/null' is not a folder with task files"),
         (("--batch_size", "²"), "--batch_size must be a positive integer or auto, not '²'"),
         (("--batch_size", "9" * 5_000), "--batch_size must be a positive integer or auto"),
         (("--orders", "²"), "cyclic, all, or a number of at least 2"),

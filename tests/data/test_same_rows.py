@@ -18,7 +18,7 @@ import pytest
 from backports import zstd
 
 import figeval
-from figeval import DataError, GenerationExample
+from figeval import FigevalError, GenerationExample
 
 ROWS = [
     {"id": f"F{number}", "left": f"He spilled it {number}, and\n“left”.", "right": f"He told {number}.", "label": label}
@@ -127,6 +127,6 @@ def test_a_missing_library_is_named(address: str, tmp_path: Path, monkeypatch: p
     monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.setenv("FIGEVAL_DATA_MIRROR", str(tmp_path / "mirror"))
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(DataError, match=re.escape(cure)) as caught:
+    with pytest.raises(FigevalError, match=re.escape(cure)) as caught:
         figeval.score(letters, address, columns={"prediction": "right"}, output_path=tmp_path / "run")
     assert "\n" not in str(caught.value)

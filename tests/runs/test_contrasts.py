@@ -81,7 +81,7 @@ def values(record, name="s:all"):
 
 def test_a_liking_for_one_answer_moves_the_columns_and_not_the_area(workshop):
     write_suite(workshop.folder)
-    eager, shy = (workshop.run("s", threshold=threshold, fresh=True) for threshold in (1, 10))
+    eager, shy = (workshop.run("s", settings={"threshold": threshold}, fresh=True) for threshold in (1, 10))
     columns = [[task.scores[0].value for task in record.tasks] for record in (eager, shy)]
     assert columns == [[1.0, 0.0], [0.0, 1.0]]
     assert values(eager)["auc"] == values(shy)["auc"] > 0.6

@@ -375,8 +375,8 @@ def test_texts_from_outside_are_cleaned(call, tmp_path):
 
 
 def test_a_missing_package_is_one_line(inputs, tmp_path):
-    (tmp_path / "lemminflect.py").write_text("raise ImportError")
+    (tmp_path / "lemminflect.py").write_text("raise ModuleNotFoundError(name='lemminflect')")
     done = figeval(
         "benchmark", "build", "impli-pairs", *inputs, "--output", "out", cwd=tmp_path, code=2, PYTHONPATH=str(tmp_path)
     )
-    assert "lemminflect is not installed; run pip install lemminflect" in done.stderr
+    assert "pip install 'figeval[impli]'" in done.stderr

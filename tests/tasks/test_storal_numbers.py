@@ -19,7 +19,7 @@ from tests.finished_runs import row, run, score, store, task
 
 FOLDER = Path(__file__).parents[1] / "golden" / "tasks"
 GOLDEN, PREFERENCE = (
-    json.loads((FOLDER / f"storal_{name}.json").read_text("utf-8")) for name in ("benchmark", "build", "preference")
+    json.loads((FOLDER / f"storal_{name}.json").read_text("utf-8")) for name in ("build", "preference")
 )
 COPIES = 30  # of a moral, for each of which a word is drawn anew
 
