@@ -65,6 +65,8 @@ class FloatStyle:
         depths = [*accumulate({"{": 1, "}": -1}.get(sign, 0) for sign in re.findall(r"\\.|[{}]", self.caption))]
         if depths and (min(depths) < 0 or depths[-1]):
             raise OptionError("the braces of the caption are not in pairs; write \\{ or \\} for a brace in the text")
+        if re.search(r"(?<!\\)(?:\\\\)*%|\n\s*\n", self.caption):
+            raise OptionError("the caption has a blank line, or a % that would hide its end; write \\% for the sign")
         if re.search(r"[^\w:.+/-]", self.label):
             raise OptionError(f"label={self.label!r:.80}: a label has letters, digits and : . + / - _ only")
 

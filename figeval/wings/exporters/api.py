@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from figeval import Harness, OptionError, PluginError, Run, StoredRun, write_output
 from figeval.api.runs import Runs, given_options, run_paths, settings_in, several_runs
 from figeval.config import Folders, Settings
 from figeval.io.text import one_line
-from figeval.io.validation import checked_arguments, paths_in
+from figeval.io.validation import checked_arguments, first_problem, paths_in
 from figeval.runs.stored import load_exporters, stored_runs
 from figeval.wings.exporters.layouts import load_layouts
 
@@ -99,7 +102,7 @@ def export(  # noqa: PLR0913 - one argument per option
         figeval.export("results/runs/demo", to="latex", layout="epic_table_10", intervals=True)
         ```
     """
-    arguments = given_options("figeval.export", choices, TableChoices.__annotations__)
+    arguments = _check_choices(given_options("figeval.export", choices, TableChoices.__annotations__))
     exporter, paths = load_exporters(Harness().manager).get(to), run_paths(runs)
     stored = stored_runs(paths, paths_in(include_path), texts=include_text, noncommercial=allow_noncommercial)
     pairs = zip(stored, several_runs(runs), strict=True)
@@ -111,6 +114,13 @@ def export(  # noqa: PLR0913 - one argument per option
         return _require_text(content, to)
     write_output(content, Path(output), [*paths, *arguments.get("measured", ())])
     return None
+
+
+def _check_choices(choices: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return dict(TypeAdapter(TableChoices).validate_python(choices))
+    except ValidationError as error:
+        raise OptionError(first_problem(error)) from error
 
 
 def _without_empty(choices: Mapping[str, Any]) -> dict[str, Any]:

@@ -70,7 +70,10 @@ def comparison_table(  # noqa: PLR0913 - one argument per choice of the user
     shown_runs = [run for run in range(len(runs)) if any(run in line.scores for line in lines)]
     differing, gaps = _find_differing(lines, compare, against)
     models = [headings(runs)[run] for run in shown_runs]
-    notes = [*_notes(runs, lines, gaps, against, intervals=intervals, is_tested=bool(differing)), *names.notes(lines)]
+    notes = [
+        *_notes(runs, lines, gaps, against, intervals=intervals, is_tested=bool(differing)),
+        *map(sentence, names.notes(lines)),
+    ]
     lines = names.rename_lines(lines)
     tabular = _tabular(lines, models, shown_runs, differing, intervals=intervals, examples=examples)
     parts = [*tabular.parts(style.width_pt)]

@@ -25,6 +25,8 @@ class TableNames:
         """
         options = dict.fromkeys(name for run in runs for name in _names(run))
         for name in self.labels:
+            if not options:
+                raise OptionError(f"names has {name!r:.80}, but there is no run whose names it could replace")
             if name not in options:
                 raise OptionError(f"names has {name!r:.80}{near(name, options)}; the runs have {', '.join(options)}")
         return [self._rename(run) for run in runs] if self.labels else list(runs)

@@ -287,7 +287,9 @@ def test_authors_choose_label_caption_names_and_both_columns(export: Export) -> 
         assert r"\caption{Results on \textsc{ePiC}.}" in text and r"\label{tab:main}" in text
         assert re.search(r"word overlap\}? & \{?MiniLM\}? & \{?TF-IDF\}? \\", text)
         assert re.search(r"^ePiC & accuracy & ", text, re.MULTILINE)
-        assert "Tasks in figeval: ePiC (proverbs)" in text
+        assert "Tasks in figeval: ePiC (proverbs)." in text
+    signs = export("latex", *TWO_RUNS, layout="comparison", names={"proverbs": "A & B_c"})
+    assert r"Tasks in figeval: A \& B\_c (proverbs)." in signs
     # Renamed or not, a trivial model that is itself among the runs has one column.
     assert export("latex", *TWO_RUNS) == LATEX
 
@@ -298,6 +300,11 @@ def test_authors_choose_label_caption_names_and_both_columns(export: Export) -> 
         {"names": {"nope": "x"}},
         {"caption": "open {"},
         {"caption": "} {"},
+        {"caption": "5 % more"},
+        {"layout": 5},
+        {"intervals": "perhaps"},
+        {"names": ["a"]},
+        {"against": "x", "layout": "comparison"},
         {"label": "a b"},
         {"width": "wide"},
         {"width": "0cm"},
