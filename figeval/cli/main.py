@@ -325,7 +325,7 @@ class Figeval(CommandGroup):
 )
 @click.version_option(package_name="figeval", message="figeval %(version)s")
 def cli() -> None:
-    """Evaluate models on figurative language: proverbs, morals, idioms, metaphors.
+    """Evaluate models on figurative language: proverbs, morals, idioms, metaphors, sarcasm.
 
     figeval run --tasks epic_mcq,impli --model roberta-large
     """

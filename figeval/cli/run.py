@@ -29,7 +29,7 @@ from figeval.io.frontend import print_error
     is_common=FLAGS["model"].is_common,
     required=True,
     multiple=True,
-    help=f"{FLAGS['model'].help} Several, separated by commas: one after the other, each in a folder of its own.",
+    help=f"{FLAGS['model'].help} Several: repeat the option, or separate them by commas. Each has a folder of its own.",
 )
 @run_flags(*(name for name in FLAGS if name not in {"tasks", "model", "include_path"}))
 @click.option(
@@ -46,7 +46,7 @@ def run(models: tuple[str, ...], slurm: Path | None, **flags: Any) -> int:
 
     \b
     figeval run --tasks epic_mcq,impli --model minilm
-    figeval run --tasks mini --model tfidf --by proverb
+    figeval run --tasks mini --model tfidf --limit 20
     figeval run --tasks impli --model roberta-large-mnli --output_path results/nli
     figeval run --tasks impli --model adapters/a --model adapters/b --output_path results/adapters
     """

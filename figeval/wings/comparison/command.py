@@ -64,9 +64,10 @@ def compare(  # noqa: PLR0913 - one argument per option
 
     p comes from flipping the signs of the clusters' summed differences (for independent 0/1 rows, this is the exact
     McNemar test), and for scores that are not means, such as macro-F1, a correlation or an area under a curve, from
-    exchanging the two runs' answers to a cluster. `--metric auc` and `--metric balanced_acc` include the contrasts of
-    suites. A folder of several seeds counts as one run, and the spread over seeds is part of the test. Whether the
-    intervals of two runs overlap says little, because all models are asked the same hard examples.
+    exchanging the two runs' answers to a cluster. `--metric auc` and `--metric balanced_acc` also compare how well the
+    models tell the tasks of a suite apart (its contrasts). A folder of several seeds counts as one run, and the spread
+    over seeds is part of the test. Whether the intervals of two runs overlap says little, because all models are asked
+    the same hard examples.
 
     Three or more runs are also ranked.
 

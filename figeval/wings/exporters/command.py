@@ -74,7 +74,7 @@ def pairs(_context: click.Context, parameter: click.Parameter, value: Sequence[s
     help="For --layout: file or folder with numbers that no run holds (`figeval benchmark analyze`, `figeval annotate "
     "import`); may be repeated.",
 )
-@click.option("--label", default="", help="For latex: label of the table, without tab:.")
+@click.option("--label", default="", help="For latex: label of the table, without the prefix `tab:`.")
 @click.option("--caption", default="", help="For latex: caption of the table, in LaTeX.")
 @click.option(
     "--names",
@@ -94,7 +94,8 @@ def pairs(_context: click.Context, parameter: click.Parameter, value: Sequence[s
 def export(runs: tuple[Path, ...], form: str, against: Path | None, layout: str, **choices: Any) -> None:
     """Export runs as one table, or in the format of another tool. No model is needed.
 
-    For a folder with several seeds, the table has their means.
+    For a folder with several seeds, the table has their means. `--to published` is a Markdown table of the runs beside
+    published numbers.
 
     \b
     figeval export results/runs/* --to csv --output all.csv
