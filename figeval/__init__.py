@@ -36,6 +36,7 @@ _PUBLIC = {
     ),
     "figeval.plugins": "PluginManager",
     "figeval.registry": "Registry",
+    "figeval.citations": "Citation",
     "figeval.spec": "SuiteSpec TaskSpec task",
     "figeval.types": (
         "JSON AnswerFormat Cloze Continuation Example Finish Inputs Interval Message PairLabel Prediction Prompt "

@@ -64,6 +64,9 @@ from figeval.wings.verify.api import (
 )
 from figeval.cli.flags import shared_options as shared_options
 from figeval.cli.shared import print_result as print_result
+from figeval.citations import (
+    Citation as Citation,
+)
 from figeval.config import (
     RunConfig as RunConfig,
 )

@@ -21,6 +21,7 @@ from tests.wings_here import commands
 ROOT = Path(__file__).resolve().parent.parent
 PLUMBING = {
     "augmentation",
+    "citations",
     "config",
     "defaults",
     "errors",

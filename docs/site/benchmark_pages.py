@@ -95,7 +95,7 @@ def files(benchmark: str, sources: Sources, folder: str) -> Iterator[str]:
         f"as listed in [{listing}]({listing}). Homepage: <{sources.homepage}>. Licence: {prose(sources.licence)}. "
         f"{prose(sources.note)}"
     )
-    yield f"> {prose(sources.citation)}"
+    yield f"> {prose(str(sources.citation))}"
     listed = ((code(file.path), f"{file.bytes:,}") for file in sources.files)
     yield folded("Files", table(("file", "bytes:"), listed))
 

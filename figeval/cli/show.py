@@ -323,8 +323,8 @@ def about(facts: TaskInfo) -> Iterator[tuple[str, str]]:
         yield "built with", f"{', '.join(task.built_with)}: at a disadvantage, as are models trained from them"
     for benchmark, sources in facts.sources.items():
         yield from origin(benchmark, sources)
-    if task.citation and not facts.sources:
-        yield "citation", task.citation
+    if task.citation and not (facts.sources and isinstance(task.citation, str)):
+        yield "citation", str(task.citation)
     yield "plugin", task.owner
     if facts.readme is not None:
         yield "read", f"{facts.readme} for splits and known errors"
@@ -352,7 +352,7 @@ def origin(benchmark: str, sources: Sources) -> Iterator[tuple[str, str]]:
     """Yield the origin and the licence of the data."""
     yield "licence", f"{sources.licence} ({benchmark})"
     yield "homepage", sources.homepage
-    yield "citation", sources.citation
+    yield "citation", str(sources.citation)
     if sources.note:
         yield "note", sources.note
 

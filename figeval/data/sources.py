@@ -18,6 +18,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator
 
 from figeval import plugins
+from figeval.citations import Citation
 from figeval.errors import DataError, DuplicateName
 from figeval.io.text import near
 from figeval.io.yaml_files import read_yaml
@@ -59,7 +60,7 @@ class Sources(BaseModel):
 
     licence: str
     homepage: str
-    citation: str
+    citation: Citation | str
     note: str = ""
     files: Annotated[tuple[Source, ...], Field(min_length=1)]
 

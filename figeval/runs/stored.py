@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from figeval.config import RunConfig
 from figeval.data.readers import fetch, first_request
-from figeval.data.sources import catalogue
+from figeval.data.sources import Sources, catalogue
 from figeval.errors import FigevalError, RecordError
 from figeval.io.text import near, one_line
 from figeval.metrics.catalogue import Metrics, statistic_of
@@ -231,12 +231,9 @@ class StoredRun:
 
     def homepage(self, task: TaskRecord) -> str:
         """Return the address of the benchmark that a task belongs to, or an empty text if that is unknown."""
-        try:
-            spec = self.harness.catalogue.tasks.get(task.of or task.task)
-            requested = first_request(spec.data["test"], spec.folder or files("figeval"), self.harness.readers)
-        except Exception:  # the task is not installed, or a plugin's reader fails, which is no matter of the export
-            return ""
-        return catalogue().get(requested[0]).homepage if requested else ""
+        spec = installed_task(task.of or task.task, self.harness)
+        sources = None if spec is None else sources_of(spec, self.harness)
+        return "" if sources is None else sources.homepage
 
     def benchmarks(self) -> dict[str, str]:
         """Return the plugin of each installed task, such as `epic`, by the name of the task."""
@@ -266,6 +263,23 @@ class StoredRun:
             return None
         seed = int(self.record.config.get("seed", 0))
         return {example.id: example for example in recorded_variant(task, seed, self.harness).examples()}
+
+
+def installed_task(name: str, harness: Harness) -> TaskSpec | None:
+    """Return the task of this name, or None if it is not installed, or damaged."""
+    try:
+        return harness.catalogue.tasks.get(name)
+    except FigevalError:
+        return None
+
+
+def sources_of(task: TaskSpec, harness: Harness) -> Sources | None:
+    """Return the sources of the benchmark that a task's test rows are from; None if they are not known."""
+    try:
+        requested = first_request(task.data["test"], task.folder or files("figeval"), harness.readers)
+        return catalogue().get(requested[0]) if requested else None
+    except Exception:  # rows written in Python, of a data set of the hub, or a plugin's reader that fails
+        return None
 
 
 def _field_names(example: Example) -> list[str]:

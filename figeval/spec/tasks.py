@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from figeval.citations import Citation
 from figeval.errors import TaskError, UnknownName
 from figeval.io.flag_types import Augment
 from figeval.io.validation import validate
@@ -243,7 +244,9 @@ class TaskSpec(Named):
         default=(),
         description="Models that selected the wrong options. This puts them at a disadvantage, so a warning appears.",
     )
-    citation: str = Field(default="", description="Publication to cite.")
+    citation: Citation | str = Field(
+        default="", description="Publication to cite: its facts, or a text. That of the data stands in `sources.yaml`."
+    )
 
     # Filled in by the loader, never written in YAML.
     folder: Traversable | None = Field(default=None, exclude=True, repr=False)

@@ -31,7 +31,8 @@ def register_listings(register: ListingRegistrar) -> None:
 
 @hookimpl
 def register_exporters(register: ExporterRegistrar) -> None:
-    """Register two formats for programs, two for people, one with published numbers, and those of other tools."""
+    """Register formats for programs, for people, for papers, and those of other tools."""
+    register("bibtex", "figeval.wings.exporters.bibtex:export")
     register("csv", "figeval.wings.exporters.long_format:export_csv")
     register("json", "figeval.wings.exporters.long_format:export_json")
     register("latex", "figeval.wings.exporters.latex:export")

@@ -29,8 +29,8 @@ def pairs(_context: click.Context, parameter: click.Parameter, value: Sequence[s
     "--to",
     "form",
     required=True,
-    help="Output format: csv, json, latex, markdown, parquet, published; eval_results, every_eval_ever, inspect, "
-    "lm_eval, model_index; or one that a plugin adds.",
+    help="Output format: csv, json, latex, bibtex, markdown, parquet, published; eval_results, every_eval_ever, "
+    "inspect, lm_eval, model_index; or one that a plugin adds.",
 )
 @click.option(
     "--output",
@@ -47,7 +47,9 @@ def pairs(_context: click.Context, parameter: click.Parameter, value: Sequence[s
     help="Include texts whose licence restricts commercial use.",
 )
 @click.option("--format_args", callback=settings, help="Arguments of the format, as key=value,… or a JSON object.")
-@click.option("--layout", default="", help="For latex: comparison, or a table of a paper; see `figeval ls layouts`.")
+@click.option(
+    "--layout", default="", help="For latex and bibtex: comparison, or a table of a paper; see `figeval ls layouts`."
+)
 @click.option(
     "--tasks",
     multiple=True,
@@ -104,6 +106,7 @@ def export(runs: tuple[Path, ...], form: str, against: Path | None, layout: str,
     figeval export results/runs/* --to latex --layout epic_table_7 --intervals
     figeval export --to latex --layout storal_table_8 --measured items
     figeval export A B C --to latex --layout comparison --metrics acc,mrr --against A
+    figeval export A B C --to bibtex --output benchmarks.bib
     figeval export A B C --to latex --wide --label main --names tfidf="TF-IDF"
     """
     from figeval.io.text import clean

@@ -31,7 +31,9 @@ from figeval.wings.exporters.score_table import (
 from figeval.wings.exporters.table_names import TableNames
 
 if TYPE_CHECKING:
-    Compare = Callable[..., Any]
+    from figeval.wings.comparison.family import RunComparisons
+
+    Compare = Callable[..., RunComparisons]
 
 DIFFERENCE_MARK = r"$^{\dagger}$"
 FEWER_EXAMPLES_MARK = r"$^{\circ}$"
@@ -61,12 +63,9 @@ def comparison_table(  # noqa: PLR0913 - one argument per choice of the user
     Raises:
         OptionError: there is no run, the runs have no such task or metric, or `against` is no place of a run.
     """
-    if not runs:
-        raise OptionError("the layout comparison needs runs; name their folders")
     if against is not None and not 0 <= against < len(runs):
         raise OptionError(f"against {against} is no place of a run, from 0 to {len(runs) - 1}")
-    every_line = _without_probes(runs, tasks)
-    lines = _with_contrasts(_select(every_line, tasks, metrics), every_line, runs)
+    lines = comparison_lines(runs, tasks, metrics)
     shown_runs = [run for run in range(len(runs)) if any(run in line.scores for line in lines)]
     differing, gaps = _find_differing(lines, compare, against)
     models = [headings(runs)[run] for run in shown_runs]
@@ -78,6 +77,18 @@ def comparison_table(  # noqa: PLR0913 - one argument per choice of the user
     tabular = _tabular(lines, models, shown_runs, differing, intervals=intervals, examples=examples)
     parts = [*tabular.parts(style.width_pt)]
     return "\n".join(table_floats(parts, _caption(models, lines), "figeval-comparison", notes, style))
+
+
+def comparison_lines(runs: Sequence[RunRecord], tasks: Sequence[str], metrics: Sequence[str]) -> list[ScoreLine]:
+    """Return the lines of these tasks, by default all, and metrics, by default the first one of each task.
+
+    Raises:
+        OptionError: there is no run, or the runs have no such task or metric.
+    """
+    if not runs:
+        raise OptionError("the layout comparison needs runs; name their folders")
+    every_line = _without_probes(runs, tasks)
+    return _with_contrasts(_select(every_line, tasks, metrics), every_line, runs)
 
 
 def _without_probes(runs: Sequence[RunRecord], tasks: Sequence[str]) -> list[ScoreLine]:
@@ -121,7 +132,7 @@ def _with_contrasts(
     lines: Sequence[ScoreLine], every_line: Sequence[ScoreLine], runs: Sequence[RunRecord]
 ) -> list[ScoreLine]:
     """Return the lines, followed by those of contrasts that say what tasks with a single right answer cannot say."""
-    one_label_tasks = {_task_name(line) for line in lines if line.is_one_label}
+    one_label_tasks = {task_name(line) for line in lines if line.is_one_label}
     names = {
         contrast.name for run in runs for contrast in run.contrasts if one_label_tasks.intersection(contrast.tasks)
     }
@@ -130,7 +141,8 @@ def _with_contrasts(
     return [*lines, *(line for line in every_line if line is first_lines.get(line.task) and line.task not in shown)]
 
 
-def _task_name(line: ScoreLine) -> str:
+def task_name(line: ScoreLine) -> str:
+    """Return the name of the task without the part of it that the line is about."""
     return line.task.partition(" (")[0]
 
 
@@ -138,18 +150,33 @@ def _find_differing(
     lines: Sequence[ScoreLine], compare: Compare, against: int | None
 ) -> tuple[dict[int, set[int]], dict[str, str]]:
     """Return the runs that differ from the reference, by index of a tested line, and why metrics were not tested."""
-    differing: dict[int, set[int]] = {}
+    comparisons, gaps = compare_lines(lines, compare, against)
+    differing = {
+        index: _find_worse(line, comparisons[line.metric].pairs, against)
+        for index, line in enumerate(lines)
+        if _is_testable(line) and line.metric in comparisons
+    }
+    return differing, gaps
+
+
+def compare_lines(
+    lines: Sequence[ScoreLine], compare: Compare, against: int | None
+) -> tuple[dict[str, RunComparisons], dict[str, str]]:
+    """Return the comparisons of the runs on the testable lines, and why there is none, by metric."""
+    comparisons: dict[str, RunComparisons] = {}
     gaps: dict[str, str] = {}
-    testable = {index: line for index, line in enumerate(lines) if len(line.scores) > 1 and not line.is_one_label}
-    for metric in dict.fromkeys(line.metric for line in testable.values()):
-        metric_lines = {index: line for index, line in testable.items() if line.metric == metric}
+    testable = [line for line in lines if _is_testable(line)]
+    for metric in dict.fromkeys(line.metric for line in testable):
+        tasks = {task_name(line) for line in testable if line.metric == metric}
         try:
-            comparisons = compare(metric, set(map(_task_name, metric_lines.values())), against)
+            comparisons[metric] = compare(metric, tasks, against)
         except RecordError as error:
             gaps[metric] = str(error)
-            continue
-        differing |= {index: _find_worse(line, comparisons.pairs, against) for index, line in metric_lines.items()}
-    return differing, gaps
+    return comparisons, gaps
+
+
+def _is_testable(line: ScoreLine) -> bool:
+    return len(line.scores) > 1 and not line.is_one_label
 
 
 def _find_worse(line: ScoreLine, pairs: Mapping[tuple[int, int], Any], against: int | None) -> set[int]:
@@ -278,7 +305,7 @@ def _notes(
             "Where one answer is right for every example, no run is in bold and none is tested"
             f"{'; the contrasts tell the answers apart' * has_contrast}."
         )
-    tasks, metrics = set(map(_task_name, lines)), {line.metric for line in lines}
+    tasks, metrics = set(map(task_name, lines)), {line.metric for line in lines}
     shown_runs = [of_tasks(run, tasks) for run in runs]
     notes = (*route_notes(runs, tasks), *table_notes(runs, tasks, metrics), *language_notes(shown_runs))
     yield from map(sentence, notes)

@@ -185,7 +185,7 @@ def _card(tasks: Sequence[TaskSpec], title: str, licence: str, sources: Mapping[
     lines = [f"# {one_line(title, 100)}", "", *_task_lines(tasks), ""]
     for name, benchmark in sources.items():
         lines += [f"Rows of {name}: {benchmark.homepage}. Licence: {one_line(benchmark.licence)}.", ""]
-        lines += [one_line(benchmark.citation), ""]
+        lines += [one_line(str(benchmark.citation)), ""]
     lines += ["The rows are laid out by figeval for readers of `eval.yaml`; labels are offered as options.", ""]
     return f"---\n{_yaml(data)}---\n" + "\n".join(lines)
 
