@@ -19,9 +19,9 @@ from figeval.io.text import near
 from figeval.metrics.discrimination import NUMBERS, ContrastAnswer, compared_examples
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import BaselineRecord, ContrastRecord, RunRecord, ScoreRecord, TaskRecord
+from figeval.runs.counterparts import counterpart
 from figeval.runs.harness import Harness
 from figeval.runs.selection_bias import withheld
-from figeval.runs.variants import INSTEAD
 from figeval.spec import SuiteSpec, TaskSpec
 from figeval.spec.loader import Catalogue
 from figeval.types import Interval, Score
@@ -66,7 +66,7 @@ def contrasts_of(config: RunConfig, harness: Harness) -> list[Contrast]:
         suite = suites.get(name)
         waiting += [member for member in suite.tasks if member in suites and member not in waiting]
         for contrast in declared_contrasts(
-            suite, harness.catalogue, lambda tasks: _in_their_place(tasks, config, harness)
+            suite, harness.catalogue, lambda tasks: [counterpart(task, config, harness) for task in tasks]
         ):
             key = tuple(task.name for task in contrast.tasks), contrast.within
             contrasts.setdefault(key, contrast)
@@ -118,15 +118,6 @@ def check_columns(contrasts: Iterable[Contrast], columns: Mapping[str, Collectio
                 f"{contrast.origin}: contrast {contrast.name!r}: no example has {contrast.within!r} in meta"
                 f"{near(contrast.within, meta_keys)}; {cure}, or leave `within` out"
             )
-
-
-def _in_their_place(tasks: Iterable[TaskSpec], config: RunConfig, harness: Harness) -> Iterator[TaskSpec]:
-    """Yield the tasks, each replaced by its counterpart for --protocol and --split if it has one."""
-    for task in tasks:
-        for flag, field_name in INSTEAD.items():
-            other = getattr(task, field_name).get(getattr(config, flag))
-            task = task if other is None else harness.catalogue.tasks.get(other)
-        yield task
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from typing import Any
 from figeval.config import RunConfig
 from figeval.errors import FigevalError, TaskError
 from figeval.io.text import near
+from figeval.runs.counterparts import counterpart
 from figeval.runs.harness import Harness
 from figeval.spec import TaskSpec
 from figeval.task_types.routes import Route
@@ -26,15 +27,17 @@ def apply_settings(tasks: Sequence[TaskSpec], config: RunConfig, harness: Harnes
     changes: dict[str, dict[str, Any]] = {task.name: {} for task in tasks}
     for key in sorted(config.settings, key=lambda key: _precedence(key, harness)):
         name = key.rpartition(".")[2]
-        for task in tasks_of(key, tasks, harness):
+        for task in tasks_of(key, tasks, config, harness):
             changes[task.name][name] = _check_type(
                 config.settings[key], _declared_settings(task, harness)[name], f"--set {key}"
             )
     return [_with_settings(task, changes[task.name]) if changes[task.name] else task for task in tasks]
 
 
-def tasks_of(key: str, tasks: Sequence[TaskSpec], harness: Harness) -> list[TaskSpec]:
+def tasks_of(key: str, tasks: Sequence[TaskSpec], config: RunConfig, harness: Harness) -> list[TaskSpec]:
     """Return the tasks that `TASK.SETTING`, `SUITE.SETTING` or `SETTING` means.
+
+    A task may have its own name or that of the task in whose place --protocol or --split put it.
 
     Raises:
         TaskError: it is none of them, or none of its tasks has the setting.
@@ -44,8 +47,9 @@ def tasks_of(key: str, tasks: Sequence[TaskSpec], harness: Harness) -> list[Task
     if target:
         names = [task.name for task in tasks]
         is_registered = target in harness.catalogue.tasks or target in harness.catalogue.suites
-        members = {task.name for task in harness.catalogue.expand([target])} if is_registered else set()
-        targets = [task for task in tasks if task.name in members]
+        members = harness.catalogue.expand([target]) if is_registered else []
+        names_of_members = {task.name for task in (*members, *(counterpart(task, config, harness) for task in members))}
+        targets = [task for task in tasks if task.name in names_of_members]
         if not targets:
             raise TaskError(f"--set {key}: {target!r} is not among the tasks{near(target, names)}: {', '.join(names)}")
     tasks_with_setting = [task for task in targets if name in _declared_settings(task, harness)]
@@ -63,9 +67,10 @@ def refuse_unused_settings(choices: Iterable[tuple[TaskSpec, Route]], config: Ru
     for key in config.settings:
         name = key.rpartition(".")[2]
         try:
-            targets = [routes[task.name] for task in tasks_of(key, [task for task, _ in routes.values()], harness)]
+            tasks_to_set = tasks_of(key, [task for task, _ in routes.values()], config, harness)
         except TaskError:  # the tasks that it means are left out
             continue
+        targets = [routes[task.name] for task in tasks_to_set]
         if not any(name in route.settings for _, route in targets):
             task, route = targets[0]
             has = f"which has {', '.join(route.settings) or 'no settings'}"

@@ -14,6 +14,7 @@ from figeval.errors import TaskError
 from figeval.io.flag_types import TEMPLATE
 from figeval.io.text import near
 from figeval.prompts import builtin_templates, load_template
+from figeval.runs.counterparts import counterpart, counterparts
 from figeval.runs.harness import Harness
 from figeval.runs.task_settings import apply_settings
 from figeval.spec import TaskSpec
@@ -85,10 +86,6 @@ def missing_probes(variant: Variant, config: RunConfig) -> tuple[str, ...]:
     return (f"--probes adds no probe, since {variant.task.type} tasks declare no query to remove or exchange",)
 
 
-INSTEAD = {"protocol": "protocols", "split": "splits"}  # flag → field of a task, which maps names to other tasks
-ITSELF = ("split", "test")  # flag and value that mean the task itself
-
-
 def chosen_tasks(config: RunConfig, harness: Harness) -> list[TaskSpec]:
     """Return the tasks of --tasks, each replaced by its counterpart for --protocol and --split, with --set applied.
 
@@ -96,16 +93,7 @@ def chosen_tasks(config: RunConfig, harness: Harness) -> list[TaskSpec]:
         UnknownName: there is no such task.
         TaskError: none of the tasks has a protocol, split or setting of that name.
     """
-    tasks = harness.catalogue.expand(config.tasks)
-    for flag, field in INSTEAD.items():
-        choice = getattr(config, flag)
-        if choice and (flag, choice) != ITSELF:
-            counterparts = {name: None for task in tasks for name in getattr(task, field)}
-            if choice not in counterparts:
-                has = f"they have {', '.join(counterparts)}" if counterparts else "they have no others"
-                raise TaskError(f"--{flag} {choice}: none of these tasks has it{near(choice, counterparts)}; {has}")
-            names = [getattr(task, field).get(choice, task.name) for task in tasks]
-            tasks = harness.catalogue.expand(names)
+    tasks = counterparts(harness.catalogue.expand(config.tasks), config, harness)
     return [with_template(task, config) for task in apply_settings(tasks, config, harness)]
 
 
@@ -131,11 +119,7 @@ def with_template(task: TaskSpec, config: RunConfig) -> TaskSpec:
 def tasks_by_name(config: RunConfig, harness: Harness) -> frozenset[str]:
     """Return the names of tasks that --tasks names directly, not only through a suite, and of their counterparts."""
     registry = harness.catalogue.tasks
-    names = {name for name in config.tasks if name in registry}
-    for flag, field in INSTEAD.items():
-        choice = getattr(config, flag)
-        names = {getattr(registry.get(name), field).get(choice, name) for name in names}
-    return frozenset(names)
+    return frozenset(counterpart(registry.get(name), config, harness).name for name in config.tasks if name in registry)
 
 
 def check_prompts(tasks: Iterable[TaskSpec], names: Sequence[str]) -> None:

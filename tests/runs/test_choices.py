@@ -103,6 +103,15 @@ def test_the_split_test_is_the_task_itself(doubled):
     assert [task.task for task in doubled.run("u", "t", split="test").tasks] == ["u", "t"]
 
 
+@pytest.mark.parametrize("target", ["labelled", "other", "both"])
+def test_a_setting_may_name_the_task_in_whose_place_another_stands(target, suite):
+    (suite.folder / "labelled.task.yaml").write_text(f"{PAIRS}splits: {{authors: other}}\n")
+    (suite.folder / "other.task.yaml").write_text(PAIRS.replace("labelled", "other"))
+    suite.backend = FakePairScorer(lambda left, right: 0.7)
+    record = suite.run("both", split="authors", settings={f"{target}.threshold": 0.3}, routes={"pairs": "by_threshold"})
+    assert [task.settings.get("threshold") for task in record.tasks if task.task == "other"] == [0.3]
+
+
 @pytest.mark.parametrize(
     ("tasks", "flags", "complaint"),
     [
