@@ -430,8 +430,7 @@ def complete(stored: Mapping[str, Any]) -> dict[str, Any]:
     former = {name: stored[name] for name, default in FORMER_FLAGS.items() if stored.get(name, default) != default}
     config = asdict(RunConfig(tasks=(), model=""))
     config |= {name: value for name, value in stored.items() if name in config}
-    if isinstance(config["settings"], Mapping):  # a damaged record is refused by its reader
-        config["settings"] = {**former, **config["settings"]}
+    config["settings"] = {**former, **config["settings"]}
     return config
 
 

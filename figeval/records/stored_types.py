@@ -56,6 +56,7 @@ class _ReadAgain(TypedDict, total=False):
     routes: dict[str, str]
     samples: int
     seed: int
+    settings: dict[str, str | int | float]
     shots: str
     system_as_user: bool
     system_instruction: str

@@ -286,6 +286,7 @@ def test_a_missing_record_says_what_to_give(tmp_path: Path) -> None:
         ("config", {"seed": "first"}, "config: seed must be an integer"),
         ("config", {"seed": None}, "config: seed must be an integer"),
         ("config", {"tasks": "t"}, "config: tasks must be a list"),
+        ("config", {"settings": 5}, "config: settings must be a mapping"),
         ("config", {"metrics": [3]}, "config: metrics.0 must be a string"),
         ("settings", {"languages": None}, "tasks.0.settings: languages must be a list"),
         ("settings", {"languages": ["en", 3]}, "tasks.0.settings: languages.1 must be a string"),
