@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FlagCheck:
-    """FlagCheck or conversion of a value, as metadata of its type. pydantic runs it, and is imported only then.
+    """A check or conversion of a value, as metadata of its type. pydantic runs it, and is imported only then.
 
     Attributes:
         function: returns the value; raises `ValueError` with what it must be.
@@ -114,7 +114,7 @@ def _as_settings(value: Any) -> Any:
     for key, part in settings.items() if isinstance(settings, Mapping) else ():
         if not isinstance(key, str) or not SETTING.fullmatch(key):
             raise ValueError(f"{key!r:.80} is not SETTING or TASK.SETTING")
-        if not isinstance(part, str | int | float) or (isinstance(part, float) and not math.isfinite(part)):
+        if not isinstance(part, str | int | float) or not (isinstance(part, str) or abs(part) <= LARGEST_FLOAT):
             raise ValueError(f"the value of {key} is {part!r:.80}; give a number, a text, true or false")
     return settings
 
@@ -131,6 +131,7 @@ Orders = Annotated[str, FlagCheck(_in_orders)]
 TEMPLATE = ".jinja"
 TemplateName = Annotated[str, FlagCheck(_with_digest)]
 SETTING = re.compile(r"(\w+\.)?\w+")
+LARGEST_FLOAT = sys.float_info.max  # infinity is larger, and so are integers that become no float
 TaskSettings = Annotated[
     Mapping[str, Any], FlagCheck(_as_settings, before=True, schema=lambda: str | Mapping[str, Any])
 ]

@@ -42,7 +42,7 @@ def parse_scalar(text: str) -> str | int | float | bool | None:
     for kind in (int, float):
         try:
             number = kind(text)
-        except ValueError:
+            return number if math.isfinite(number) else text
+        except (ValueError, OverflowError):  # not a number of this kind, or an integer that is larger than any float
             continue
-        return number if math.isfinite(number) else text
     return text

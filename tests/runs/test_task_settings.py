@@ -49,11 +49,11 @@ def test_a_setting_is_part_of_the_identity_of_a_run(tmp_path: Path) -> None:
         ({"mini_proverbs.threshold": 1}, "not among the tasks.*mini_pairs, mini_fables"),
         ({"threshold": "high"}, "is a number"),
         ({"threshold": True}, "is a number"),
+        ({"threshold": 10**400}, "give a number"),
+        (f"threshold={10**400}", "is a number"),
     ],
 )
-def test_a_wrong_setting_is_one_line_that_names_the_right_ones(
-    settings: dict[str, Any], cure: str, tmp_path: Path
-) -> None:
+def test_a_wrong_setting_is_one_line_that_names_the_right_ones(settings: Any, cure: str, tmp_path: Path) -> None:
     with pytest.raises(FigevalError, match=cure) as refused:
         thresholds(tmp_path / "run", settings)
     assert "\n" not in str(refused.value)
