@@ -40,6 +40,7 @@ from figeval.runs.selection_bias import note, unseen_examples, withhold_interval
 from figeval.runs.stored import metrics_in, recorded_variant
 from figeval.runs.summary import summarize
 from figeval.runs.task_metrics import metrics_of, signatures
+from figeval.runs.task_settings import apply_settings, settings_of
 from figeval.runs.variants import Variant, chosen_tasks
 from figeval.spec import TaskSpec
 from figeval.spec.survey import Portion, Survey, survey
@@ -210,11 +211,21 @@ class RecomputedRun:
 
     @cached_property
     def _chosen(self) -> dict[str, TaskSpec]:
-        """The tasks of the run by name, with its settings; empty if they are not all installed."""
+        """The tasks of the run by name, with its settings; without those that are not installed."""
+        config = replace(self.config, tasks=tuple(filter(self._is_installed, self.config.tasks)), template="")
         try:
-            return {task.name: task for task in chosen_tasks(replace(self.config, template=""), self._harness)}
+            tasks = chosen_tasks(replace(config, settings={}), self._harness)
+            config = replace(config, settings=settings_of(tasks, config, self._harness))
+            return {task.name: task for task in apply_settings(tasks, config, self._harness)}
         except FigevalError:
             return {}
+
+    def _is_installed(self, name: str) -> bool:
+        try:
+            self._harness.catalogue.expand([name])
+        except FigevalError:
+            return False
+        return True
 
     def _route(self, task: TaskRecord, spec: TaskSpec) -> Route | None:
         """Return the route that a task took, or None if no plugin provides it any more, as of answers from a file."""

@@ -61,6 +61,18 @@ def tasks_of(key: str, tasks: Sequence[TaskSpec], config: RunConfig, harness: Ha
     return tasks_with_setting
 
 
+def settings_of(tasks: Sequence[TaskSpec], config: RunConfig, harness: Harness) -> dict[str, Any]:
+    """Return the part of --set that is for these tasks, which may be a part of those of --tasks."""
+
+    def is_for_one(key: str) -> bool:
+        try:
+            return bool(tasks_of(key, tasks, config, harness))
+        except TaskError:
+            return False
+
+    return {key: value for key, value in config.settings.items() if is_for_one(key)}
+
+
 def refuse_unused_settings(choices: Iterable[tuple[TaskSpec, Route]], config: RunConfig, harness: Harness) -> None:
     """Raise `TaskError` if --set would have no effect, since no route that the model takes has the setting."""
     routes = {task.name: (task, route) for task, route in choices}

@@ -51,6 +51,15 @@ def test_files_and_names_are_run_together_and_resumed(folder: Path, cli: Cli) ->
     assert "ok" in cli("verify", "run", "--include_path", folder / "first.task.yaml").out
 
 
+def test_settings_are_verified_where_another_task_of_the_run_is_not_installed(folder: Path, cli: Cli) -> None:
+    tasks = f"mini_motif,{folder}/first.task.yaml"
+    run = ("run", "--tasks", tasks, "--model", "tfidf", "--limit", "4", "--no_baselines", "-o", "run")
+    cli(*run, "--set", "mini_motif.temperature=2")
+    verified = cli("verify", "run")
+    assert "mini_motif: 4 rows; 60 examples as recorded" in verified.out
+    assert "first is not installed" in verified.out
+
+
 def test_a_file_of_a_suite_brings_its_tasks(folder: Path) -> None:
     run = figeval.run(str(folder / "both.suite.yaml"), "tfidf", limit=4, processes=2, output_path="run")
     assert run.tasks == ("first", "second")
