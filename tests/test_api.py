@@ -373,6 +373,7 @@ WRONG_CALLS: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: figeval.run("mini_fables", "overlap", augment={"k": 3}), figeval.OptionError, "does not say what to add"),
     (lambda: figeval.run("mini_fables", "overlap", name="x"), figeval.OptionError, "for models given as objects"),
     (lambda: figeval.run("mini_fables", "overlap", by="idiom"), figeval.TaskError, "idiom"),
+    (lambda: figeval.run("mini_fables", "overlap", by=["my column, b"]), figeval.TaskError, "--by my column, b:"),
     (lambda: figeval.run([], "overlap"), figeval.OptionError, "tasks is empty"),
     (lambda: figeval.run([3], "overlap"), figeval.OptionError, "tasks has an int"),
     (

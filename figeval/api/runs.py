@@ -399,8 +399,7 @@ def given_options(function: str, options: Mapping[str, Any], names: Iterable[str
             raise TypeError(f"{function}() has no option {name!r}{near(name, names)}")
     arguments = dict(options)
     for name in NAMES:
-        value = arguments.get(name)
-        if isinstance(value, str | list | tuple) and all(isinstance(part, str) for part in value):
+        if isinstance(value := arguments.get(name), str):
             arguments[name] = names_in(value)
     for name in SETTINGS & arguments.keys():
         arguments[name] = settings_in(name, arguments[name])

@@ -201,17 +201,16 @@ def _words(kinds: tuple[Any, ...]) -> str:
 
 
 def paths_in(folders: str | Path | Sequence[str | Path], name: str = "include_path") -> tuple[Path, ...]:
-    """Return one path or several of the argument `name`. Raises `OptionError` for anything else."""
-    return split_paths(as_list(folders, str | Path, name, "a path, or a list of paths"))
+    """Return the paths in `a,b`, one path or several of the argument `name`. Raises `OptionError` for anything else."""
+    if isinstance(folders, str):
+        return split_paths([folders])
+    return tuple(map(Path, as_list(folders, str | Path, name, "a path, or a list of paths")))
 
 
-def split_paths(paths: Iterable[str | Path]) -> tuple[Path, ...]:
+def split_paths(texts: Iterable[str]) -> tuple[Path, ...]:
     """Return paths, with `a,b` as two unless there is a file or a folder of this name."""
     return tuple(
-        Path(part)
-        for path in paths
-        for part in (path.split(",") if isinstance(path, str) and not Path(path).exists() else [path])
-        if part
+        Path(part) for text in texts for part in (text.split(",") if not Path(text).exists() else [text]) if part
     )
 
 
