@@ -16,6 +16,7 @@ from figeval.cli.help_pages import HeadedCommand, HeadedOption
 from figeval.cli.shared import also, include_path
 from figeval.config import FLAGS
 from figeval.errors import FigevalError, OptionError
+from figeval.io.files import path_exists
 from figeval.io.frontend import print_error
 
 
@@ -52,20 +53,17 @@ def run(models: tuple[str, ...], slurm: Path | None, **flags: Any) -> int:
     """
     from rich.console import Console
 
+    from figeval.io.validation import split_list
     from figeval.reporting.grid import say
 
-    names = tuple(dict.fromkeys(name for model in models for name in split_models(model)))
+    # a folder whose name has a comma is one model
+    names = tuple(dict.fromkeys(name for text in models for name in split_list(text, unless=path_exists) or [text]))
     if slurm is not None:
         say(Console(stderr=True), write_job(slurm, names, flags))
         return 0
     if len(names) > 1:
         return run_models(names, flags)
     return run_model(names[0], flags)
-
-
-def split_models(text: str) -> list[str]:
-    """Return the models in `a,b`; a folder whose name has a comma is one."""
-    return [text] if Path(text).exists() else [name for name in map(str.strip, text.split(",")) if name] or [text]
 
 
 def run_model(model: str, flags: dict[str, Any]) -> int:

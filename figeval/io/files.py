@@ -40,6 +40,11 @@ def is_folder(path: Traversable) -> bool:
         return False
 
 
+def path_exists(path: str) -> bool:
+    """Return whether a file or a folder exists; False, without an error, for an empty text and invalid names."""
+    return bool(path) and (is_file(Path(path)) or is_folder(Path(path)))
+
+
 def read_text(
     file: Traversable, failure: type[FigevalError], *, cure: str = "check the path", max_bytes: int = MAX_BYTES
 ) -> str:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from figeval.errors import FigevalError, OptionError
 from figeval.extras import needed_for
-from figeval.io.files import is_file
+from figeval.io.files import is_file, path_exists
 from figeval.io.text import near, one_line
 
 M = TypeVar("M", bound=BaseModel)
@@ -209,9 +209,12 @@ def paths_in(folders: str | Path | Sequence[str | Path], name: str = "include_pa
 
 def split_paths(texts: Iterable[str]) -> tuple[Path, ...]:
     """Return paths, with `a,b` as two unless there is a file or a folder of this name."""
-    return tuple(
-        Path(part) for text in texts for part in (text.split(",") if not Path(text).exists() else [text]) if part
-    )
+    return tuple(Path(part) for text in texts for part in split_list(text, unless=path_exists))
+
+
+def split_list(text: str, *, unless: Callable[[str], bool]) -> list[str]:
+    """Return the parts of `a,b` without blanks around them; the text as it is if `unless` is true of it."""
+    return [text] if unless(text) else [part for part in map(str.strip, text.split(",")) if part]
 
 
 def as_list(argument: Any, kind: Any, name: str, expected: str) -> list[Any]:
@@ -239,8 +242,14 @@ def as_list(argument: Any, kind: Any, name: str, expected: str) -> list[Any]:
 
 
 def names_in(names: str | Iterable[str]) -> tuple[str, ...]:
-    """Return the names in `a,b c`, or in several such texts. A task file whose path has a blank is one name."""
-    parts = [part.strip() for text in ((names,) if isinstance(names, str) else names) for part in text.split(",")]
+    """Return the names in `a,b c`, or in several such texts. A task file is one name, whatever its path has."""
     return tuple(
-        name for part in parts for name in ([part] if part.endswith(".yaml") and is_file(Path(part)) else part.split())
+        name
+        for text in ([names] if isinstance(names, str) else names)
+        for part in split_list(text, unless=_is_task_file)
+        for name in ([part] if _is_task_file(part) else part.split())
     )
+
+
+def _is_task_file(text: str) -> bool:
+    return text.endswith(".yaml") and is_file(Path(text))

@@ -60,6 +60,12 @@ def test_settings_are_verified_where_another_task_of_the_run_is_not_installed(fo
     assert "first is not installed" in verified.out
 
 
+def test_a_comma_in_the_path_of_a_task_file_parts_nothing(folder: Path) -> None:
+    moved = folder.rename(folder.with_name("a, b"))
+    run = figeval.run(f"{moved}/both.suite.yaml", "tfidf", limit=4, baselines=False, output_path="run")
+    assert run.tasks == ("first", "second")
+
+
 def test_a_file_of_a_suite_brings_its_tasks(folder: Path) -> None:
     run = figeval.run(str(folder / "both.suite.yaml"), "tfidf", limit=4, processes=2, output_path="run")
     assert run.tasks == ("first", "second")
