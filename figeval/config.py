@@ -20,6 +20,7 @@ from figeval.io.flag_types import (
     TaskSettings,
     TemplateName,
     Thinking,
+    template_parts,
 )
 from figeval.io.flag_types import Flag as Flag
 from figeval.io.flag_types import Size as Size
@@ -378,11 +379,16 @@ class RunConfig:
         }
         values |= _as_flags(values.pop("settings", {}))
         if "template" in values:
-            values["template"] = Path(self.template).name if "@" in self.template else self.template
+            values["template"] = self.template_name
         values["model_args"] = {key: value for key, value in self.model_args.items() if key not in IGNORED_MODEL_ARGS}
         texts = clean_json(values)  # as the record has them
         text = json.dumps(texts, sort_keys=True, default=dict)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    @property
+    def template_name(self) -> str:
+        """The template as records have it: its name, or that of its file with the digest of its text."""
+        return template_parts(self.template)[1]
 
     @property
     def thinking(self) -> Reasoning | None:
@@ -394,10 +400,10 @@ class RunConfig:
 
         Flags that the record does not have yet count as having their default there.
         """
-        stored_config = complete(before)
+        stored_config, config = complete(before), self.record()
         changes = {}
         for name in IDENTITY:
-            stored = (json.dumps(part, default=dict) for part in (stored_config[name], getattr(self, name)))
+            stored = (json.dumps(part, default=dict) for part in (stored_config[name], config[name]))
             old, new = (clean_json(json.loads(part)) for part in stored)
             if name == "model_args" and isinstance(old, dict):
                 old, new = ({key: part[key] for key in part if key not in IGNORED_MODEL_ARGS} for part in (old, new))
@@ -407,7 +413,8 @@ class RunConfig:
 
     def record(self) -> dict[str, Any]:
         """Return the config as stored in `run.json`, without folders of this machine and flags of this session."""
-        return {name: value for name, value in asdict(self).items() if FLAGS[name].stored}
+        config = {**asdict(self), "template": self.template_name}
+        return {name: value for name, value in config.items() if FLAGS[name].stored}
 
 
 DEFAULTS = {

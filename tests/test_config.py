@@ -79,6 +79,17 @@ def test_what_changes_no_answer_changes_no_identity(harmless: dict) -> None:
     assert RunConfig(**REQUIRED_FLAGS, **harmless).identity() == DEFAULT_CONFIG.identity()
 
 
+def test_a_template_file_is_the_same_in_any_folder() -> None:
+    config, copy, revision = (
+        RunConfig(**REQUIRED_FLAGS, template=file)
+        for file in ("a/mine.jinja@1f0c9a2b", "b/mine.jinja@1f0c9a2b", "a/mine.jinja@2f0c9a2b")
+    )
+    assert config.record()["template"] == "mine.jinja@1f0c9a2b"
+    assert config.changed(copy.record()) == {}
+    assert set(config.changed(revision.record())) == {"template"}
+    assert config.identity() == copy.identity() != revision.identity()
+
+
 def test_characters_that_no_record_has_change_no_identity() -> None:
     """The record stores clean texts, from which `figeval verify` computes the identity and a run continues."""
     odd = RunConfig(tasks=("mini",), model="a\x1b[31m b\u202e", model_args={"c": "\x07d"}, system_instruction="\x00e")

@@ -102,6 +102,14 @@ def _with_digest(value: str) -> str:
     return f"{file}@{hashlib.sha256(file.read_bytes()).hexdigest()[:8]}"
 
 
+def template_parts(template: str) -> tuple[Path | None, str]:
+    """Return the file of a checked `template`, None if it is a name, and its name without the folder."""
+    path, _, digest = template.rpartition("@")
+    if not FILE_DIGEST.fullmatch(digest) or not path.endswith(TEMPLATE):
+        return None, template
+    return Path(path), f"{Path(path).name}@{digest}"
+
+
 def _in_orders(value: str) -> str:
     if not value or value in {"cyclic", "all"} or (whole_number(value) or 0) > 1:
         return value
@@ -129,6 +137,7 @@ Augment = Annotated[
 ]
 Orders = Annotated[str, FlagCheck(_in_orders)]
 TEMPLATE = ".jinja"
+FILE_DIGEST = re.compile("[0-9a-f]{8}")
 TemplateName = Annotated[str, FlagCheck(_with_digest)]
 SETTING = re.compile(r"(\w+\.)?\w+")
 LARGEST_FLOAT = sys.float_info.max  # infinity is larger, and so are integers that become no float

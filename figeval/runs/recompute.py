@@ -371,7 +371,8 @@ class RecomputedRun:
     def _check_tasks(self) -> None:
         """Note tasks that the settings do not ask for, and those that they name and the record lacks."""
         try:
-            tasks, _ = solved_tasks(chosen_tasks(self.config, self._harness), self.config, self._harness)
+            config = replace(self.config, template="")  # whose file may not be on this machine
+            tasks, _ = solved_tasks(chosen_tasks(config, self._harness), config, self._harness)
             names = {task.name for task in tasks}
         except FigevalError:  # the gaps of the tasks say what is not installed
             return
