@@ -82,6 +82,14 @@ class TaskError(FigevalError):
     """A task definition or template is wrong."""
 
 
+class MissingTemplate(TaskError):
+    """There is no template of this `name`, which may be that of a template that another one includes."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"template {name!r:.200} is neither next to its task nor built in")
+        self.name = name
+
+
 class ModelError(FigevalError):
     """A model cannot be found, loaded or used for a request."""
 

@@ -23,7 +23,7 @@ from jinja2 import FunctionLoader, Template, nodes
 from jinja2.exceptions import TemplateNotFound
 from jinja2.meta import find_referenced_templates, find_undeclared_variables
 
-from figeval.errors import TaskError
+from figeval.errors import MissingTemplate, TaskError
 from figeval.io.files import TEMPLATES, read_template
 from figeval.io.sandbox import MAX_SOURCE_CHARS, EvaluationError, compiling, environment, evaluating
 from figeval.io.steps import join_pieces
@@ -108,7 +108,7 @@ def load_template(name: str, folder: Traversable | str | None = None) -> PromptT
             else:
                 compiled = _compile_template(name, tuple(sources.items()))
         except TemplateNotFound as error:
-            raise TaskError(f"template {str(error)!r:.200} is neither next to its task nor built in") from error
+            raise MissingTemplate(str(error)) from error
     digest = hashlib.sha256("\0".join(sources.values()).encode()).hexdigest()
     return PromptTemplate(name, digest, compiled, _parts(sources[name])[1])
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from figeval.config import RunConfig
-from figeval.errors import TaskError
-from figeval.io.flag_types import TEMPLATE
+from figeval.errors import MissingTemplate, TaskError
+from figeval.io.files import is_file
+from figeval.io.flag_types import TEMPLATE, template_parts
 from figeval.io.text import near
 from figeval.prompts import builtin_templates, load_template
 from figeval.runs.counterparts import counterpart, counterparts
@@ -101,18 +102,18 @@ def with_template(task: TaskSpec, config: RunConfig) -> TaskSpec:
     """Return a task with the template of --template. Raises `TaskError` if there is none of that name."""
     if not config.template:
         return task
-    name, _, digest = config.template.rpartition("@")
-    file = Path(name) if name else Path(f"{digest.removesuffix(TEMPLATE)}{TEMPLATE}")
+    file, _ = template_parts(config.template)
+    name = f"{config.template.removesuffix(TEMPLATE)}{TEMPLATE}" if file is None else file.name
     try:
-        template = load_template(file.name, file.parent) if name else load_template(file.as_posix(), task.folder)
-    except TaskError as error:
-        if "neither" not in str(error):
+        template = load_template(name, task.folder if file is None else file.parent)
+    except MissingTemplate as error:
+        if error.name != name:  # of a part that the template includes
             raise
-        names = builtin_templates()
-        raise TaskError(
-            f"--template {name or digest}: there is no such file, and no template of this name"
-            f"{near(file.as_posix(), names)}; see `figeval ls templates`"
-        ) from error
+        problem = f"there is no such file, and no template of this name{near(name, builtin_templates())}"
+        cure = "see `figeval ls templates`"
+        if is_file(Path(config.template).expanduser()):
+            problem, cure = f"the name of a template ends in {TEMPLATE}", "rename the file"
+        raise TaskError(f"--template {config.template}: {problem}; {cure}") from error
     return task.model_copy(update={"template": template.name, "replaced_template": template})
 
 

@@ -100,6 +100,18 @@ def test_one_s_own_template_is_shown_and_part_of_the_run(tmp_path: Path, folder:
     assert len(identities) == 2
 
 
+def test_a_template_that_was_moved_is_the_same_one(folder: Path, cli: Cli) -> None:
+    file = Path("mine.jinja")
+    file.write_text(TEMPLATE, encoding="utf-8")
+    run = figeval.run("mini_pairs", Affirms(), template=file, limit=1, baselines=False, output_path="run")
+    (folder / "new").mkdir()
+    moved = file.rename(folder / "new" / "mine.jinja")
+    other = figeval.run("mini_pairs", Affirms(), template=moved, limit=1, baselines=False, output_path="other")
+    assert str(folder) not in (Path("other") / "run.json").read_text("utf-8")
+    assert run.record.config["template"] == other.record.config["template"]
+    assert "the same settings" in cli("verify", "run", "--against", "other").out
+
+
 class Affirms:
     """Writes the same to every prompt."""
 
@@ -130,6 +142,12 @@ def test_a_template_that_no_model_would_see_is_refused(folder: Path) -> None:
         figeval.run("mini_pairs", "tfidf", template="impli/nli.en.jinja")
     with pytest.raises(FigevalError, match=r"did you mean 'impli/nli.en.jinja'.*figeval ls templates"):
         figeval.run("mini_pairs", "tfidf", template="impli/nli.on")
+    Path("mine.txt").write_text(TEMPLATE, encoding="utf-8")
+    with pytest.raises(FigevalError, match=r"mine.txt: .*\.jinja; rename the file"):
+        figeval.run("mini_pairs", "tfidf", template="mine.txt")
+    Path("mine.jinja").write_text("{% include 'part.jinja' %}", encoding="utf-8")
+    with pytest.raises(FigevalError, match=r"template 'part.jinja'"):
+        figeval.run("mini_pairs", "tfidf", template="mine.jinja")
 
 
 def test_templates_are_listed_with_their_tasks(cli: Cli) -> None:
