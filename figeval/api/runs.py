@@ -30,7 +30,7 @@ from figeval.reporting import table
 from figeval.reporting.grid import Grid, Result
 from figeval.runs.harness import Harness
 from figeval.spec import SuiteSpec, TaskSpec
-from figeval.spec.loader import read_task_files
+from figeval.spec.loader import read_task_files as read_task_files  # of wings, too
 from figeval.types import JSON
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from figeval.models.model import Backends, Model, open_model
 from figeval.registry import Registry
 from figeval.spec import SuiteSpec, TaskSpec
 from figeval.spec.examples import build_examples, memorized_texts, read_corpus
-from figeval.spec.loader import Catalogue, load_catalogue, read_task_files
+from figeval.spec.loader import Catalogue, load_catalogue
 from figeval.task_types.fields import CandidateCorpus
 from figeval.task_types.registry import Routes, TaskTypes
 from figeval.task_types.routes import Route, choose
@@ -57,8 +57,6 @@ class Harness:
         self._fetch = fetch
         self._corpus: tuple[Any, CandidateCorpus] | None = None  # the last one, since each pass over a task needs it
         self._notes: dict[tuple[str, str], dict[str, Any]] = {}  # (folder, source) → notes of its reader
-
-    read_task_files = staticmethod(read_task_files)
 
     @cached_property
     def catalogue(self) -> Catalogue:

@@ -33,9 +33,10 @@ def audit(tasks: tuple[str, ...], seed: int, runs: tuple[Path, ...], include_pat
     figeval audit epic_mcq --run runs/minilm --run runs/glove
     """
     from figeval import Harness, load
+    from figeval.api.runs import read_task_files
     from figeval.wings.audit.audit import audit as audit_task
 
-    names, files = Harness.read_task_files(tasks)
+    names, files = read_task_files(tasks)
     harness = Harness(include=(*include_path, *files))
     for task in harness.catalogue.expand(names):
         print_result(audit_task(task, harness, seed, list(map(load, runs))))

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from figeval import JSON, Column, Grid, Harness, OptionError, Result, Table
-from figeval.api.runs import Runs, run_paths
+from figeval.api.runs import Runs, read_task_files, run_paths
 from figeval.config import Names
 from figeval.io.validation import checked_arguments, names_in
 from figeval.metrics.differences import ALPHA, PairedTest
@@ -86,7 +86,7 @@ def compare(  # noqa: PLR0913 - a question has many parts
         raise OptionError(f"against {against} is no place of a run, from 0 to {len(paths) - 1}")
     if margin is not None and margin <= 0:
         raise OptionError(f"a margin of {margin:g} is not positive; give the largest difference that does not matter")
-    task_names, files = Harness.read_task_files(names_in(tasks))
+    task_names, files = read_task_files(names_in(tasks))
     names = frozenset(task_names)
     design = ComparisonDesign(against=against, correction=correction, margin=margin, tasks=names or None)
     return Comparison(compare_all(paths, metric, seed, prompts, design, Harness(include=files) if names else None))

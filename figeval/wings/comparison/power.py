@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from figeval import JSON, Column, Harness, OptionError, Result, Table
-from figeval.api.runs import Task, task_names
+from figeval.api.runs import Task, read_task_files, task_names
 from figeval.config import Folders
 from figeval.io import frontend
 from figeval.io.validation import checked_arguments, paths_in
@@ -77,7 +77,7 @@ def power(
     names, specs = task_names(tasks)
     plans, inaccurate = {}, []
     with frontend.python_program(watched=False):
-        names, files = Harness.read_task_files(names)
+        names, files = read_task_files(names)
         harness = Harness(include=(*paths_in(include_path), *files), tasks=specs)
         for task in harness.catalogue.expand(names):
             clusters = Counter(

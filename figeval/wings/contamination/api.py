@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from figeval import JSON, Column, Grid, Harness, OptionError, Result, Table
-from figeval.api.runs import Task, given_options, long_work, model_name, task_names
+from figeval.api.runs import Task, given_options, long_work, model_name, read_task_files, task_names
 from figeval.config import Folders, Names, Settings
 from figeval.io.text import near
 from figeval.io.validation import checked_arguments, names_in
@@ -85,7 +85,7 @@ def _config(
         value = options.get(option)
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < minimum):
             raise OptionError(f"{option}={value!r:.80}: give a whole number of at least {minimum}")
-    tasks, files = Harness.read_task_files(tasks)
+    tasks, files = read_task_files(tasks)
     include = (*options.pop("include_path", ()), *files)
     measures = options.pop("measures", tuple(MEASURES))
     measures = names_in(measures) if isinstance(measures, str) else tuple(measures)

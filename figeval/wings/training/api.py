@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from figeval import (
     JSON,
     FigevalError,
-    Harness,
     Observer,
     PluginManager,
     Result,
@@ -26,7 +25,7 @@ from figeval import (
     open_display,
     run,
 )
-from figeval.api.runs import Task, given_options
+from figeval.api.runs import Task, given_options, read_task_files
 from figeval.config import Folders, Names, RunOptions, Settings
 from figeval.io import frontend
 from figeval.io.validation import checked_arguments
@@ -262,7 +261,7 @@ def resolve_config(file: Path | None, flags: Mapping[str, object], manager: Plug
             frontend.warn(f"{file}: {name} no longer has any effect; remove it")
     settings = merge_settings(file_settings, {name: read_none(name, value) for name, value in flags.items()})
     if isinstance(settings.get("task"), str):
-        (settings["task"],), files = Harness.read_task_files([settings["task"]])
+        (settings["task"],), files = read_task_files([settings["task"]])
         if files:
             settings["include_path"] = (*settings.get("include_path", ()), *files)
     if settings.get("preset") and settings.get("task") and settings.get("model"):
