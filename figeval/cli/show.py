@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from figeval.cli.shared import echo, echo_json, echo_json_text, include_path, print_result
-from figeval.errors import DuplicateName
+from figeval.errors import DuplicateName, PluginError
 from figeval.registry import fill, resolve
 
 if TYPE_CHECKING:
@@ -42,24 +43,43 @@ class ShowCommand(click.Command):
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the parameters, with the flags of views before `--json` and `--help`."""
-        *params, as_json, help_option = super().get_params(ctx)
-        return [*params, *view_flags(params), as_json, help_option]
+        params = super().get_params(ctx)
+        return [*params[:-2], *view_flags(params), *params[-2:]]
 
 
 def view_flags(params: Sequence[click.Parameter]) -> list[click.Option]:
-    """Return a flag for each view of runs; a view with the name of one of the parameters is a problem of its plugin."""
+    """Return a flag for each view of runs; a name that cannot be a flag, or is one, is a problem of its plugin."""
     from figeval.plugins import plugin_manager
 
-    names = {name for param in (*params, *show.params) for name in (param.name, *param.opts)}
+    names = {option for param in params for option in param.opts}
     flags: dict[str, click.Option] = {}
 
-    def add(name: str, view: Any, summary: str, *, owner: str) -> None:
-        if name in names or name in flags:
+    def add(name: str, view: Callable[[Run], Result] | str, summary: str, *, owner: str) -> None:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise PluginError(f"the view {name!r} cannot be a flag; its name may have letters, digits and underscores")
+        if f"--{name}" in names or name in flags:
             raise DuplicateName(f"view {name!r} of {owner}: `figeval show` has this flag already; rename it")
-        flags[name] = click.Option([f"--{name}", "view"], flag_value=view, help=f"For a run: {summary}")
+        flags[name] = click.Option(
+            [f"--{name}"],
+            is_flag=True,
+            expose_value=False,
+            callback=partial(choose_view, view),
+            help=f"For a run: {summary}",
+        )
 
     fill(plugin_manager(), "register_run_views", add)
     return list(flags.values())
+
+
+def choose_view(
+    view: Callable[[Run], Result] | str, context: click.Context, _parameter: click.Parameter, is_given: bool
+) -> None:
+    """Pass the view of a flag to the command as `view`. Raises `UsageError` if another one is given as well."""
+    if not is_given:
+        return
+    if "view" in context.params:
+        raise click.UsageError("each view of a run has a command of its own; give one of these flags only")
+    context.params["view"] = view
 
 
 @click.command(cls=ShowCommand)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+import figeval
 from tests.cli.conftest import Cli
 from tests.finished_runs import finished, row, run, store, task
 from tests.runs.conftest import write_task
@@ -213,3 +216,57 @@ def test_a_record_of_a_training_that_is_none(cli: Cli, tmp_path: Path, changes: 
     complaint = cli("show", training(tmp_path, **changes)).complaint
     assert words in complaint
     assert complaint.endswith("it was not written by this version of figeval")
+
+
+# ---- views of runs that plugins offer -------------------------------------------------------------------------------
+
+
+class Names(figeval.Result):
+    """The tasks of a run."""
+
+    def __init__(self, run: figeval.Run) -> None:
+        self.names = run.tasks
+
+    @property
+    def tables(self) -> Sequence[figeval.Table[str]]:
+        """A row per task."""
+        return [figeval.Table([figeval.Column("task", value=str)], list(self.names))]
+
+    def to_dict(self) -> dict[str, list[str]]:
+        """Return the names."""
+        return {"names": list(self.names)}
+
+
+def offering(*names: str) -> ModuleType:
+    """A plugin with one view of runs under several names."""
+    plugin = ModuleType("views")
+
+    @figeval.hookimpl
+    def register_run_views(register: Callable[..., None]) -> None:
+        for name in names:
+            register(name, lambda run: Names(run), "its tasks.")
+
+    plugin.register_run_views = register_run_views  # type: ignore[attr-defined]
+    return plugin
+
+
+def test_a_view_may_be_a_function(cli: Cli, mini: Path, install: Callable[..., None]) -> None:
+    install(offering("names"))
+    assert json.loads(cli("show", mini, "--names", "--task", "mini_pairs", "--json").out) == {"names": ["mini_pairs"]}
+    assert "--names" in cli("show", "--help").out
+
+
+def test_one_view_at_a_time(cli: Cli, mini: Path, install: Callable[..., None]) -> None:
+    install(offering("names", "titles"))
+    assert "one of these flags" in cli("show", mini, "--names", "--titles").complaint
+
+
+def test_a_view_whose_name_cannot_be_a_flag_costs_only_itself(
+    cli: Cli, mini: Path, install: Callable[..., None]
+) -> None:
+    bad_names = ("json", "help", "task", "include_path", "my view", "", "names")
+    install(offering("names", *bad_names))
+    shown = cli("show", mini, "--names", "--json")
+    assert json.loads(shown.out)["names"]
+    warnings = shown.err.splitlines()
+    assert all(any(repr(name) in line for line in warnings) for name in bad_names)
