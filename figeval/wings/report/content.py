@@ -20,7 +20,7 @@ from figeval.records.sweep import run_or_seeds, whole_runs
 from figeval.records.training import TrainingRecord, read_training
 from figeval.runs.stored import with_breakdown
 from figeval.wings.report.buckets import break_down_by_texts
-from figeval.wings.report.example_texts import ExampleTexts, SampleTexts
+from figeval.wings.report.example_texts import ExampleTexts, SampleTexts, is_retrieval
 from figeval.wings.report.reliability import reliability
 
 StoredRuns: TypeAlias = tuple[RunRecord, list[tuple[RunRecord, RunFolder]]]  # of `run_or_seeds`
@@ -263,14 +263,21 @@ def _add_samples(
             buckets = break_down_by_texts(record, rows, texts.properties, harness, seed)
             record.breakdowns = [*record.breakdowns, *buckets]
     rows_by_run = {index: stored.rows for index, stored in tasks.items()}
-    content.samples.append(_samples(task, ids, rows_by_run, texts, metrics))
+    retrieving = {index for index, stored in tasks.items() if is_retrieval(stored.task)}
+    content.samples.append(_samples(task, ids, rows_by_run, retrieving, texts, metrics))
     return texts.missing
 
 
 def _retrieved_ids(tasks: Iterable[StoredTask]) -> set[str]:
     """Return the ids of examples that rows name: those whose text is an answer, and those added to the input."""
     rows = [row for stored in tasks for row in stored.rows.values()]
-    answers = {row["pred"] for row in rows if isinstance(row["pred"], str)}
+    answers = {
+        row["pred"]
+        for stored in tasks
+        if is_retrieval(stored.task)
+        for row in stored.rows.values()
+        if isinstance(row["pred"], str)
+    }
     return answers.union(*(row.get("retrieved", ()) for row in rows))
 
 
@@ -278,10 +285,11 @@ def _samples(
     task: TaskRecord,
     ids: Sequence[str],
     runs: Mapping[int, Mapping[str, PredictionRow]],
+    retrieving: Collection[int],
     texts: SampleTexts,
     metrics: Sequence[str],
 ) -> JSON:
-    """Return the rows of all runs on a task, column by column, which compresses well."""
+    """Return the rows of all runs on a task, column by column; answers of `retrieving` runs are ids of examples."""
     first = {key: next(rows[key] for rows in runs.values() if key in rows) for key in ids}
     columns = dict.fromkeys(key for row in first.values() for key in row["meta"])
     means = dict.fromkeys(
@@ -308,7 +316,10 @@ def _samples(
         "retrieved": texts.retrieved,
         "spans": [texts.spans.get(key, []) for key in ids] if texts.spans else [],
         "kinds": _kinds(list(first.values())),
-        "runs": [{"run": index, **_answers([rows.get(key) for key in ids], metric)} for index, rows in runs.items()],
+        "runs": [
+            {"run": index, "retrieves": index in retrieving, **_answers([rows.get(key) for key in ids], metric)}
+            for index, rows in runs.items()
+        ],
     }
     return clean_json(content)
 

@@ -107,9 +107,8 @@ class ExampleTexts:
     def _training_texts(self, record: TaskRecord, task: TaskSpec, ids: Collection[str]) -> dict[str, str]:
         """Return the answers of training examples, if the route or the augmentation of the run has taken some."""
         kind, added = task.task_type, record.settings.get("augment")
-        is_retrieval = kind.written_routes and record.route not in kind.written_routes
         splits = dict.fromkeys(
-            [*(["train"] if is_retrieval else []), *([added.get("from") or "train"] if added else [])]
+            [*(["train"] if is_retrieval(record) else []), *([added.get("from") or "train"] if added else [])]
         )
         return {
             example.id: kind.answer_text(example)
@@ -118,6 +117,13 @@ class ExampleTexts:
             for example in self._harness.examples(task, split)
             if example.id in ids
         }
+
+
+def is_retrieval(task: TaskRecord) -> bool:
+    """Return whether the answers of a recorded task are ids of training examples, whose texts were retrieved."""
+    kinds = Harness().task_types
+    written_routes = kinds.get(task.task_type).written_routes if task.task_type in kinds else ()
+    return bool(written_routes) and task.route not in written_routes
 
 
 def is_noncommercial(terms: str) -> bool:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import figeval
+from figeval.testing.fakes import FakeEncoder
 from tests.browser import elements_of
 from tests.finished_runs import finished
 
@@ -91,3 +94,35 @@ def test_a_retrieved_text_is_shown_and_not_its_id(tmp_path: Path) -> None:
     shown = sample_shown(page, "morals", "test-1")
     assert "Haste makes waste." in shown
     assert "train-2" not in shown
+
+
+def test_a_label_is_shown_as_itself_though_a_training_example_has_its_name(
+    tmp_path: Path, install: Callable[..., None]
+) -> None:
+    plugin = ModuleType("lengths")
+
+    @figeval.hookimpl
+    def register_backends(register: Callable[..., None]) -> None:
+        register("lengths", lambda model="": FakeEncoder())
+
+    plugin.register_backends = register_backends  # type: ignore[attr-defined]
+    install(plugin)
+    for split, labels in {"train": {"yes": "no", "no": "yes"}, "test": {"1": "yes"}}.items():
+        rows = [
+            {"id": key, "left": f"A text of {split}: {key}", "right": "A fish.", "label": label}
+            for key, label in labels.items()
+        ]
+        (tmp_path / f"{split}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (tmp_path / "labels.task.yaml").write_text(
+        "name: labels\ntype: pairs\ndata: {test: 'jsonl:test.jsonl', train: 'jsonl:train.jsonl'}\n"
+        "fields: {id: row.id, left: row.left, right: row.right, label: row.label}\nlabels: ['yes', 'no']\n"
+    )
+    augment = {"add": "neighbours", "k": 2, "retriever": "lengths"}
+    folders = {"include_path": tmp_path, "output_path": tmp_path / "run"}
+    run = figeval.run("labels", "tfidf", augment=augment, baselines=False, **folders)
+    (row,) = run.rows("labels")
+    assert {row["pred"]} < set(row["retrieved"]) == {"yes", "no"}
+    page = figeval.report([run], output=tmp_path / "report.html", plots=False, include_path=tmp_path).path
+    shown = sample_shown(page, "labels", "1")
+    assert "<dt>right answer</dt><dd>yes</dd>" in shown
+    assert f"<div>{row['pred']}</div>" in shown

@@ -276,8 +276,11 @@ function isTie(index, i) {
 /** Return the short name of an answer: a label, or the number of an option. */
 const nameOf = (index, i) => explorer.task.labels[index] ?? (isTie(index, i) ? "tie" : index + 1);
 
-/** Return an answer in words: the option of an index, the passage of a span, or the value itself. */
-function answer(value, i) {
+/** Return the text of a training example by its id, or the id if its text is not on the page. */
+const trainingText = (id) => (Object.hasOwn(explorer.task.retrieved, id) ? explorer.task.retrieved[id] : id);
+
+/** Return an answer in words: the option of an index, the passage of a span, a retrieved text, or the value itself. */
+function answer(value, i, run) {
   const { task } = explorer;
   const list = listOf(task.fields[task.options]?.[i]);
   const unlisted = (index) => (isTie(index, i) ? task.fields.tie?.[i] ?? "tie" : `option ${index + 1}`);
@@ -293,7 +296,8 @@ function answer(value, i) {
     const letters = [...tokens.join(" ")];
     return taggedSpans(value, tokens).map(([start, end]) => `“${letters.slice(start, end).join("")}”`).join(" · ") || "no span";
   }
-  return (typeof value === "string" && task.retrieved?.[value]) || (wordsWithBits(value, i) ?? value);
+  if (typeof value === "string" && run?.retrieves) return trainingText(value);
+  return wordsWithBits(value, i) ?? value;
 }
 
 /** Return the words of texts with the bits of each; undefined for another kind of answer. */
@@ -407,9 +411,9 @@ function answerOf(run, i) {
   const { task } = explorer;
   const judgement = judge(run, i);
   const box = make("div", `answer ${colourOf(run.run)}`, make("div", "run", labelOf(run.run)), make("div", `judgement ${judgement.style}`, judgement.text));
-  if (run.status[i] === "ok") box.append(make("div", "", inWords(answer(run.pred[i], i))));
-  if (run.samples?.[i]) box.append(make("div", "small", `samples: ${counted(run.samples[i].map((sample) => (sample === null ? "no answer" : inWords(answer(sample, i)))))}`));
-  if (run.retrieved?.[i]) box.append(make("div", "small", "added to the input, from: ", ...run.retrieved[i].flatMap((id, k) => [k ? " · " : "", task.retrieved?.[id] ?? id])));
+  if (run.status[i] === "ok") box.append(make("div", "", inWords(answer(run.pred[i], i, run))));
+  if (run.samples?.[i]) box.append(make("div", "small", `samples: ${counted(run.samples[i].map((sample) => (sample === null ? "no answer" : inWords(answer(sample, i, run)))))}`));
+  if (run.retrieved?.[i]) box.append(make("div", "small", "added to the input, from: ", ...run.retrieved[i].flatMap((id, k) => [k ? " · " : "", trainingText(id)])));
   if (run.error?.[i]) box.append(make("div", "small", run.error[i]));
   if (run.reply?.[i]) box.append(make("pre", "", run.reply[i]));
   const scores = run.scores?.[i];
