@@ -26,10 +26,11 @@ constructor, or pass one on to another model.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from figeval.errors import CapabilityError, PluginError
+from figeval.errors import CapabilityError, MissingPackage, ModelError, PluginError
 from figeval.io import observer as progress
 from figeval.plugins import foreign_code
 from figeval.registry import a_type
@@ -380,6 +381,16 @@ def ask(backend: object, requests: Sequence[Request]) -> Outputs[Any]:
     return answer.gathered() if isinstance(answer, OutputStream) else answer
 
 
+@contextmanager
+def model_code() -> Iterator[None]:
+    """Run code of a model like `foreign_code`. Raises `ModelError` if it lacks a package, which all tasks need."""
+    try:
+        with foreign_code():
+            yield
+    except MissingPackage as error:
+        raise ModelError(str(error)) from error
+
+
 def ask_many(backend: object, request: Many) -> Answer:
     """Return the answers to many requests as one array; a fact about some of them is one about the array.
 
@@ -391,7 +402,7 @@ def ask_many(backend: object, request: Many) -> Answer:
     import numpy as np
 
     if request.at_once and callable(at_once := getattr(backend, request.at_once, None)):
-        with foreign_code():
+        with model_code():
             return Answer(np.asarray(at_once(request)))
     answers = []
     truncated = straddling = False
@@ -408,7 +419,7 @@ def answered_alike(backend: object, requests: Iterable[Request]) -> dict[Request
     """Return the requests to be sent, each with those that its answer is for; usually with itself alone."""
     groups: dict[Request, list[Request]] = {}
     unifier = backend if isinstance(backend, Unifies) else None
-    with foreign_code():
+    with model_code():
         for request in requests:
             sent = unifier.canonical(request) if unifier is not None and isinstance(request, Text) else request
             groups.setdefault(sent, []).append(request)
@@ -425,7 +436,7 @@ def send(backend: object, requests: Sequence[Request]) -> Outputs[Any] | OutputS
     name = capability_of(requests[0])
     method = f"{type(backend).__name__}.{name}"
     call = progress.begin_call(len(requests))
-    with foreign_code(), progress.within(call):
+    with model_code(), progress.within(call):
         answer = _method(backend, name)(requests)
         if isinstance(answer, OutputStream):
             return OutputStream(len(requests), _check_parts(iter(answer.parts), len(requests), call, method))
@@ -448,7 +459,7 @@ def _check_parts(parts: Iterator[Part[Any]], n: int, call: progress.Call, method
     """Yield the parts of the answers to `n` requests. Raises `PluginError` unless each request occurs once."""
     left = set(range(n))
     while True:
-        with foreign_code(), progress.within(call):
+        with model_code(), progress.within(call):
             part = next(parts, None)
         if part is None:
             break

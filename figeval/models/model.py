@@ -16,7 +16,7 @@ from figeval.io.frontend import warn
 from figeval.io.observer import opening
 from figeval.io.text import near, one_line
 from figeval.language.words import TaskWords
-from figeval.models.capabilities import HasRoom, capabilities
+from figeval.models.capabilities import HasRoom, capabilities, model_code
 from figeval.plugins import PluginManager, describe, foreign_code
 from figeval.registry import Registry, a_type
 from figeval.types import JSON, Continuation, Example, Message, Prompt
@@ -139,7 +139,7 @@ class Model:
 
     def use_words(self, words: TaskWords) -> None:
         """Say to a model of words how the texts of the next task are divided, before it is fitted or asked."""
-        with foreign_code():
+        with model_code():
             self.backend.use_words(words)
 
     @property
@@ -150,7 +150,7 @@ class Model:
     def fit(self, examples: Iterable[Example]) -> None:
         """Fit a model that learns from a task's examples; nothing happens to others, and no example is read."""
         if self.learns:
-            with foreign_code():
+            with model_code():
                 self.backend.fit(examples)
 
     def fingerprint(self) -> str:

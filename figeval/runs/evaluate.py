@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from figeval.errors import DataError, FigevalError, MissingPackage, ModelError, PluginError, RecordError
+from figeval.errors import DataError, FigevalError, ModelError, PluginError, RecordError
 from figeval.language.words import TaskWords
 from figeval.models.batching import Answered, BatchScheduler, Memo
 from figeval.models.model import Model
@@ -274,16 +274,16 @@ def recorded_failure(task: TaskRecord) -> Iterator[None]:
     Every exception except those below is a failure of the task, including `SystemExit` from a model or a library.
 
     Raises:
-        RecordError, ModelError, MissingPackage: other tasks would fail, too, e.g. because the disk is full, a budget is
-            exhausted, weights cannot be used, or an extra is not installed.
+        RecordError, ModelError: other tasks would fail, too, e.g. because the disk is full, a budget is exhausted, or
+            the model cannot be used.
         KeyboardInterrupt: the user ends the run.
     """
     try:
         yield
-    except (RecordError, ModelError, MissingPackage, KeyboardInterrupt):
+    except (RecordError, ModelError, KeyboardInterrupt):
         raise
     except FigevalError as error:
-        task.status, task.error = "failed", str(error)
+        task.status, task.error = "failed", f"{error}{notes_of(error)}"
     except BaseException as error:  # neither a bug nor a library's sys.exit() may stop the other tasks
         notes = notes_of(error)
         error.__notes__ = []  # moved to the last line, which tables show

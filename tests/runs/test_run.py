@@ -197,6 +197,31 @@ def test_a_metric_that_leaves_fails_the_task_as_well(workshop):
     assert "SystemExit: 0" in record.tasks[0].error
 
 
+def test_a_metric_without_its_library_fails_only_its_task(workshop):
+    class Metrics:
+        @hookimpl
+        def register_metrics(self, register):
+            def rare(example, prediction):
+                if "wordbad" in example.query:
+                    raise ModuleNotFoundError("no spacy", name="spacy")
+                return 1.0
+
+            register("rare", rare, task_types=("choice",))
+
+    write_task(workshop.folder, "a", row3={"q": "wordbad"})
+    write_task(workshop.folder, "b")
+    record = workshop.run("a", "b", harness=workshop.harness(Metrics()), metrics=("rare",))
+    assert [(task.task, task.status) for task in record.tasks] == [("a", "failed"), ("b", "done")]
+    (error,) = record.tasks[0].error.splitlines()
+    assert "figeval[spacy]" in error
+    assert "'rare'" in error
+
+
+def test_a_model_without_its_library_ends_the_run(workshop):
+    with pytest.raises(ModelError, match=r"figeval\[spacy\]"):
+        run_with_failure(workshop, ModuleNotFoundError("no spacy", name="spacy"))
+
+
 def test_a_description_that_leaves_costs_no_answers(workshop):
     write_task(workshop.folder, "t")
     workshop.backend.describe = lambda: sys.exit(0)
