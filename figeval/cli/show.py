@@ -17,7 +17,6 @@ from figeval.registry import fill, resolve
 if TYPE_CHECKING:
     from figeval.api.runs import Run
     from figeval.data.sources import Sources
-    from figeval.models.options import ModelOption
     from figeval.reporting.grid import Result
     from figeval.runs.harness import Harness
     from figeval.runs.task_info import TaskInfo
@@ -249,44 +248,11 @@ def show_named(name: str, include: tuple[Path, ...], as_json: bool) -> None:
 
 def model_card(harness: Harness, name: str) -> Result:
     """Return the description of a model: its options."""
-    from figeval.models.options import model_options
-    from figeval.reporting.grid import Column, Result, Table
+    from figeval.cli.ls import model_details
+    from figeval.cli.model_card import ModelCard
 
     entry = harness.backends.registry.entry(name)
-    columns: list[Column[ModelOption]] = [
-        Column("name", head="option"),
-        Column("type", head="type"),
-        Column("default", "object", format_default, head="default", align="left"),
-        Column("help", head=""),
-    ]
-    options = model_options(entry.load())
-
-    class ModelCard(Result):
-        """What a model is, and its options."""
-
-        @property
-        def tables(self) -> Sequence[Table[ModelOption]]:
-            """A row per option."""
-            return [Table(columns, options, f"{name}: {entry.summary}")]
-
-        def notes(self) -> Sequence[str]:
-            """Return how options are given."""
-            owner = f"plugin: {entry.owner.removeprefix('figeval.builtin.')}"
-            return [f"--model {name} --model_args OPTION=VALUE,…" if options else f"{name} has no options", owner]
-
-        def to_dict(self) -> JSON:
-            """Return everything, as `figeval ls models --json` does."""
-            about = {"name": name, "summary": entry.summary, "owner": entry.owner}
-            return {**about, "options": [asdict(option) for option in options]}
-
-    return ModelCard()
-
-
-def format_default(option: ModelOption) -> str:
-    """Return the default of an option as text; a dash for None, which its help explains."""
-    if option.is_required:
-        return "required"
-    return "–" if option.default in (None, "", {}) else str(option.default)
+    return ModelCard(name, entry.summary, entry.owner, model_details(harness, name)["options"])
 
 
 def views_by_name(harness: Harness) -> dict[str, Callable[[], Result]]:

@@ -46,7 +46,7 @@ def model_options(factory: Callable[..., Any]) -> list[ModelOption]:
     """
     source = getattr(factory, "settings", factory)
     helps = dict([*_helps(factory), *_helps(source)])
-    _, *parameters = inspect.signature(factory).parameters.values()
+    parameters = list(inspect.signature(factory).parameters.values())[1:]
     return [_option(parameter, source, helps) for parameter in parameters if parameter.name not in OWN_FLAGS]
 
 

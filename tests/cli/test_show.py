@@ -270,3 +270,25 @@ def test_a_view_whose_name_cannot_be_a_flag_costs_only_itself(
     assert json.loads(shown.out)["names"]
     warnings = shown.err.splitlines()
     assert all(any(repr(name) in line for line in warnings) for name in bad_names)
+
+
+# ---- models ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_whose_factory_is_wrong_is_described_as_far_as_it_is_known(
+    cli: Cli, install: Callable[..., None]
+) -> None:
+    plugin = ModuleType("models")
+
+    @figeval.hookimpl
+    def register_backends(register: Callable[..., None]) -> None:
+        register("takes_nothing", lambda: None, "no parameter")
+        register("has_no_signature", type, "no signature")
+
+    plugin.register_backends = register_backends  # type: ignore[attr-defined]
+    install(plugin)
+    assert json.loads(cli("show", "takes_nothing", "--json").out)["options"] == []
+    unknown = cli("show", "has_no_signature", "--json")
+    assert json.loads(unknown.out)["options"] is None
+    assert len(unknown.err.splitlines()) == 1
+    assert "has_no_signature: no signature" in cli("show", "has_no_signature").out
