@@ -60,16 +60,19 @@ def models(harness: Harness) -> Iterator[JSON]:
 
 
 def templates(harness: Harness) -> Iterator[JSON]:
-    """Yield one row per prompt template: the built-in ones, and those that tasks name."""
+    """Yield one row per prompt template that has a name everywhere: the built-in ones, and those of task types."""
+    from figeval.io.files import MAX_BYTES, read_template
     from figeval.prompts import builtin_templates
 
-    tasks_by_template: dict[str, list[str]] = {name: [] for name in builtin_templates()}
+    kinds = (kind for _, kind in harness.task_types.usable(harness.manager))
+    of_types = {kind.template for kind in kinds if read_template(kind.template, kind.folder, MAX_BYTES) is not None}
+    tasks_by_template: dict[str, list[str]] = {name: [] for name in sorted({*builtin_templates(), *of_types})}
     for _, task in harness.catalogue.tasks.usable(harness.manager):
-        tasks_by_template.setdefault(task.template or task.task_type.template, []).append(task.name)
-        for prompt, wording in task.prompts.items():
-            if wording.template:
-                tasks_by_template.setdefault(wording.template, []).append(f"{task.name}@{prompt}")
-    yield from ({"name": name, "tasks": tasks_by_template[name]} for name in sorted(tasks_by_template))
+        prompts = {f"{task.name}@{prompt}": wording.template for prompt, wording in task.prompts.items()}
+        for name, template in {task.name: task.template or task.task_type.template, **prompts}.items():
+            if template in tasks_by_template:
+                tasks_by_template[template].append(name)
+    yield from ({"name": name, "tasks": names} for name, names in tasks_by_template.items())
 
 
 def model_details(harness: Harness, name: str) -> JSON:

@@ -14,7 +14,7 @@ from figeval.errors import MissingTemplate, TaskError
 from figeval.io.files import is_file
 from figeval.io.flag_types import TEMPLATE, template_parts
 from figeval.io.text import near
-from figeval.prompts import builtin_templates, load_template
+from figeval.prompts import PromptTemplate, builtin_templates, load_template
 from figeval.runs.counterparts import counterpart, counterparts
 from figeval.runs.harness import Harness
 from figeval.runs.task_settings import apply_settings
@@ -105,7 +105,7 @@ def with_template(task: TaskSpec, config: RunConfig) -> TaskSpec:
     file, _ = template_parts(config.template)
     name = f"{config.template.removesuffix(TEMPLATE)}{TEMPLATE}" if file is None else file.name
     try:
-        template = load_template(name, task.folder if file is None else file.parent)
+        template = named_template(name, task) if file is None else load_template(name, file.parent)
     except MissingTemplate as error:
         if error.name != name:  # of a part that the template includes
             raise
@@ -115,6 +115,13 @@ def with_template(task: TaskSpec, config: RunConfig) -> TaskSpec:
             problem, cure = f"the name of a template ends in {TEMPLATE}", "rename the file"
         raise TaskError(f"--template {config.template}: {problem}; {cure}") from error
     return task.model_copy(update={"template": template.name, "replaced_template": template})
+
+
+def named_template(name: str, task: TaskSpec) -> PromptTemplate:
+    """Load a template of the task, of figeval or of the task's type. Raises `TaskError` if it is missing or broken."""
+    kind = task.task_type
+    is_of_type = name == kind.template and kind.folder is not None
+    return load_template(name, kind.folder if is_of_type else task.folder)
 
 
 def tasks_by_name(config: RunConfig, harness: Harness) -> frozenset[str]:

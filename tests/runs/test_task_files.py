@@ -150,6 +150,20 @@ def test_a_template_that_no_model_would_see_is_refused(folder: Path) -> None:
         figeval.run("mini_pairs", "tfidf", template="mine.jinja")
 
 
-def test_templates_are_listed_with_their_tasks(cli: Cli) -> None:
-    rows = json.loads(cli("ls", "templates", "--json").out)
-    assert "mini_pairs" in next(row["tasks"] for row in rows if row["name"] == "impli/nli.en.jinja")
+def test_templates_that_have_a_name_everywhere_are_listed_with_their_tasks(tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"id": "1", "left": "a", "right": "b", "grade": 2}\n', encoding="utf-8")
+    rated = """type: rating
+data: {test: "jsonl:rows.jsonl"}
+labels: ['1', '2', '3']
+fields: {id: row.id, left: row.left, right: row.right, grade: row.grade}
+"""
+    (tmp_path / "own.jinja").write_text(TEMPLATE, encoding="utf-8")
+    (tmp_path / "rated.task.yaml").write_text(f"name: rated\n{rated}", encoding="utf-8")
+    (tmp_path / "own.task.yaml").write_text(f"name: own\ntemplate: own.jinja\n{rated}", encoding="utf-8")
+    rows = json.loads(cli("ls", "templates", "--include_path", tmp_path, "--json").out)
+    tasks = {row["name"]: row["tasks"] for row in rows}
+    assert "mini_pairs" in tasks["impli/nli.en.jinja"]
+    assert "own.jinja" not in tasks
+    assert tasks["_default/rating.jinja"] == ["rated"]
+    shown = cli("preview", "own", "--include_path", tmp_path, "--template", "_default/rating.jinja")
+    assert "First: a" in shown.out
