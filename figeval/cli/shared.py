@@ -182,6 +182,7 @@ def include_path(command: C) -> C:
         cls=HeadedOption,
         heading=TASK_FILES,
         multiple=True,
+        metavar="PATH,…",
         callback=task_paths,
         help="Folders with additional task files, or single ones.",
     )
