@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from figeval import Column, RecordError, Result, Table
+from figeval import Column, RecordError, Result, Table, load
 
 if TYPE_CHECKING:
     from figeval import Run
@@ -31,9 +31,11 @@ class LabelScores(Result):
 
     def __init__(self, run: Run) -> None:
         """Compute the scores. Raises `RecordError` if no task of the run has labels."""
-        tasks = [task for task in run.record.tasks if FEATURES in {score.metric for score in task.scores}]
+        tasks = _labelled_tasks(run)
         if not tasks:
             metric = f"the metric {FEATURES}, whose counts the table needs"
+            if others := [task.task for task in _labelled_tasks(load(run.path))]:
+                raise RecordError(f"{', '.join(run.tasks)}: not scored by {metric}; choose {' or '.join(others)}")
             raise RecordError(f"{run.path} has no task with {metric}; add it to --metrics")
         seed = int(run.record.config["seed"])
         self.model = run.record.model.name
@@ -52,6 +54,10 @@ class LabelScores(Result):
     def to_dict(self) -> JSON:
         """Return the lines of each table, by task."""
         return self.lines_by_task
+
+
+def _labelled_tasks(run: Run) -> list[TaskRecord]:
+    return [task for task in run.record.tasks if FEATURES in {score.metric for score in task.scores}]
 
 
 def _columns() -> Iterator[Column[JSON]]:

@@ -256,6 +256,10 @@ def test_a_view_may_be_a_function(cli: Cli, mini: Path, install: Callable[..., N
     assert "--names" in cli("show", "--help").out
 
 
+def test_the_tasks_that_a_view_can_show_are_named(cli: Cli, mini: Path) -> None:
+    assert "mini_pairs" in cli("show", mini, "--labels", "--task", "mini_fables").complaint
+
+
 def test_one_view_at_a_time(cli: Cli, mini: Path, install: Callable[..., None]) -> None:
     install(offering("names", "titles"))
     assert "one of these flags" in cli("show", mini, "--names", "--titles").complaint
