@@ -13,7 +13,7 @@ import figeval
 from tests.browser import elements_of
 from tests.cli.conftest import Cli
 from tests.devtools import browsing
-from tests.finished_runs import finished, over_seeds
+from tests.finished_runs import finished, over_seeds, run, store, task
 from tests.wings.report.pages import contents
 
 
@@ -318,3 +318,12 @@ def test_filters_and_keyboard(cli: Cli, runs: tuple[Path, Path], tmp_path: Path)
         "isLast": True,
         "address": "#item=mini_fables/F20",
     }
+
+
+def test_every_address_in_the_page_is_of_one_row(tmp_path: Path) -> None:
+    without_scores = run(task("late", status="running", scores=[]))
+    page = figeval.report(
+        [store(tmp_path / name, without_scores, {}) for name in "ab"], output=tmp_path / "report.html", plots=False
+    ).path
+    ids = re.findall(r'<tr id="(task-[^"]+)"', page.read_text(encoding="utf-8"))
+    assert ids == ["task-late"]

@@ -71,12 +71,13 @@ def report_page(
     grids = [(run, grid) for run, tables in other_tables.items() for grid in [*tables][1:]]
     sampled = {task["task"] for task in content.samples}
     scores = list(_score_rows(runs, columns, sampled))
+    first_rows = {row["task"]: row for row in reversed(scores)}
     panels: JSON = {
         "runs": [
             {**_facts(runs[run]), "place": run, "seeds": [(seed, _facts(runs[seed])) for seed in columns.seeds_of(run)]}
             for run in columns.whole_runs
         ],
-        "scores": scores,
+        "scores": [{**row, "is_target": row is first_rows[row["task"]]} for row in scores],
         "tasks": list(dict.fromkeys(row["task"] for row in scores if row["value"] != EMPTY_CELL)),
         "grids": [columns.add_label(grid, run) for run, grid in grids if run not in columns.parents],
         "grids_of_seeds": [columns.add_label(grid, run) for run, grid in grids if run in columns.parents],
@@ -400,7 +401,7 @@ def _statuses(runs: Sequence[RunRecord], columns: Columns) -> Grid:
 
 
 def report_pictures(content: ReportContent) -> Pictures:
-    """Return the charts of a report by section. They need the extra `analysis` (`charts.available`)."""
+    """Return the charts of a report by section. They need the extra `analysis`."""
     columns = Columns.of(content.runs, content.seeds)
     colours = {columns.labels[run]: charts.COLOURS[columns.colours[run]] for run in columns.whole_runs}
     points = [point for run in columns.whole_runs for point in _points(content.runs[run], columns.labels[run])]
