@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from figeval.errors import FigevalError
+from figeval import extras
 from figeval.io.files import cure
 
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8C8C8C"  # Okabe and Ito: safe for colour-blind readers
@@ -17,13 +16,10 @@ PADDING = 12  # pixels around a figure
 PLOT_PACKAGES = ("altair", "vl_convert")
 
 
-def require(*others: str) -> None:
-    """Raise `FigevalError` if the extra `analysis`, or one of the other modules, is not installed."""
-    missing = [name for name in (*PLOT_PACKAGES, *others) if find_spec(name) is None]
-    if missing:
-        raise FigevalError(
-            f"plots need {', '.join(missing)}: pip install 'figeval[analysis]', or leave them out with --no_plots"
-        )
+def require(*others: str, purpose: str = "a figure (--no_plots leaves it out)") -> None:
+    """Raise `MissingPackage` if the extra `analysis`, or the extra of one of the other modules, is not installed."""
+    for module in (*PLOT_PACKAGES, *others):
+        extras.require(module, purpose)
 
 
 def style_chart(chart: Any, title: str, subtitle: list[str]) -> Any:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from figeval.errors import DataError
+from figeval.extras import require
 
 PIPELINE, VARIABLE = "en_core_web_sm", "FIGEVAL_SPACY_MODEL"
 
@@ -28,9 +29,13 @@ def has_module(name: str) -> bool:
 
 
 def pipeline_folder(name: str) -> Path:
-    """Return the folder of a pipeline, given by name or folder. Raises `DataError` if it or spaCy is not installed."""
-    if not has_module("spacy"):
-        raise DataError(f"{VARIABLE} is {name!r}, but spaCy is missing; pip install 'figeval[spacy]', or unset it")
+    """Return the folder of a pipeline, given by name or folder.
+
+    Raises:
+        MissingPackage: spaCy is not installed.
+        DataError: the pipeline is not installed.
+    """
+    require("spacy", f"{VARIABLE}={name}")
     if (Path(name) / "meta.json").is_file():
         return Path(name)
     spec = importlib.util.find_spec(name) if name.isidentifier() else None

@@ -10,25 +10,21 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from figeval.errors import DataError
+from figeval.errors import MissingPackage
 from figeval.language import nltk_data
-
-PACKAGES = {"jieba": "jieba", "RAKE": "python-rake"}  # module → distribution
 
 
 @cache
 def load(module: str) -> ModuleType:
-    """Import a module of the extra.
-
-    Raises:
-        DataError: its distribution is not installed.
-    """
+    """Import a module of the extra. Raises `MissingPackage` if it is not installed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # escapes and imports that newer versions of Python deprecate
             return import_module(module)
-    except ImportError as error:
-        raise DataError(f"{PACKAGES[module]} is not installed; run pip install 'figeval[storal]'") from error
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        raise MissingPackage(module, "storal") from error
 
 
 @cache

@@ -437,11 +437,11 @@ def test_nothing_has_an_antonym(call, tmp_path):
 
 
 def test_a_missing_package_is_one_line(tmp_path):
-    (tmp_path / "jieba.py").write_text("raise ImportError")
+    (tmp_path / "jieba.py").write_text("raise ModuleNotFoundError(name='jieba')")
     write_rows(tmp_path / "in.jsonl", stories(9))
     arguments = ("benchmark", "build", "storal", "--pairs", "in.jsonl", "--output", "out")
     done = figeval(*arguments, cwd=tmp_path, code=2, PYTHONPATH=str(tmp_path))
-    assert "jieba is not installed; run pip install 'figeval[storal]'" in done.stderr
+    assert "figeval[storal]" in done.stderr
 
 
 def test_tables_with_columns_of_other_names(call, tmp_path):

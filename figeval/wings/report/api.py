@@ -13,6 +13,7 @@ from pathlib import Path
 from figeval import Harness, OptionError, RecordError, RunRecord, check_output
 from figeval.api.runs import Runs, run_paths
 from figeval.config import Folders, Names
+from figeval.errors import MissingPackage
 from figeval.io import frontend
 from figeval.io.files import cure, digest_of_file, replace_text
 from figeval.io.json_files import read_json
@@ -166,11 +167,14 @@ def board(
 
 def _pictures(content: ReportContent, *, draw: bool) -> Pictures:
     """Return the charts of a page; without the extra that draws them there are none, and a notice says so."""
-    if draw and not charts.available():
-        content.notices.append(
-            "Charts are left out, because altair and vl-convert are missing: pip install 'figeval[analysis]'."
-        )
-    return report_pictures(content) if draw and charts.available() else {}
+    if not draw:
+        return {}
+    try:
+        require_plots(purpose="a chart")
+    except MissingPackage as error:
+        content.notices.append(f"Charts are left out: {error}.")
+        return {}
+    return report_pictures(content)
 
 
 def _page(title: str, content: ReportContent, pictures: Pictures, back: str = "") -> str:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache
 
+from figeval.errors import MissingPackage
+from figeval.extras import require
 from figeval.records.findings import AnalysedNumber
 
 from .corpus import AnalysedTexts
@@ -17,15 +19,15 @@ LIES_BETWEEN = (
     "Syllable counters differ: hyphenation finds too few (it never cuts off a single letter), NLTK's sonority rule too "
     "many (a silent e counts). The paper does not name its counter."
 )
-NO_PYPHEN = "pyphen is not installed: pip install 'figeval[analysis]'"
 
 
 def analyse(corpus: AnalysedTexts) -> Analysis:
     """Return the reading ease with two syllable counters; the part is left out if pyphen is not installed."""
     try:
-        counter = by_hyphenation()
-    except ImportError:
-        return Analysis(name="Reading ease", left_out=NO_PYPHEN)
+        require("pyphen")
+    except MissingPackage as error:
+        return Analysis(name="Reading ease", left_out=str(error))
+    counter = by_hyphenation()
     split = {key: (words(text), len(sentences(text))) for key, text in corpus.narratives.items()}
     ease = {key: flesch(tokens, n, counter) for key, (tokens, n) in split.items()}
     values = [value for value in ease.values() if value is not None]

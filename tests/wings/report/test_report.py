@@ -109,8 +109,8 @@ def test_several_metrics_are_one_family(cli: Cli, runs: tuple[Path, Path], tmp_p
 def test_one_reason_for_missing_texts_is_one_notice(cli: Cli, tmp_path: Path) -> None:
     folder = finished(tmp_path / "run", "mini_fables", "mini_pairs", baselines=False)
     record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    for task in record["tasks"]:
-        task["examples_sha256"] = "0" * 64
+    for stored in record["tasks"]:
+        stored["examples_sha256"] = "0" * 64
     (folder / "run.json").write_text(json.dumps(record), encoding="utf-8")
     out = cli("report", "run", "--no_plots").out
     assert "The texts of mini_fables, mini_pairs are left out: examples changed since this run was made; run it" in out

@@ -10,14 +10,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from figeval import JSON
 from figeval.io.files import replacing
-from figeval.io.plots import BLUE, GREEN, GREY, ORANGE, PADDING, PLOT_PACKAGES, style_chart
+from figeval.io.plots import BLUE, GREEN, GREY, ORANGE, PADDING, style_chart
 from figeval.records.training import TrainingRecord
 
 COLOURS = (BLUE, ORANGE, GREEN, "#AA5591", "#8A6D00", "#4A6FD0")  # of the runs, as in page.css
@@ -39,11 +38,6 @@ class Picture:
     width: int
     height: int
     spec: JSON = field(repr=False)
-
-
-def available() -> bool:
-    """Return whether the libraries that draw charts are installed."""
-    return all(find_spec(name) is not None for name in PLOT_PACKAGES)
 
 
 def write_files(pictures: Iterable[Picture], folder: Path) -> Iterator[Path]:
