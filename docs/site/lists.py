@@ -5,18 +5,17 @@ They show the built-in plugins; `figeval ls` also shows those that are installed
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import benchmark_pages
-import griffe
 from markdown_text import code, escaped, prose, table
 
 from figeval.cli.ls import listings
 from figeval.models.model import Backends
+from figeval.models.options import model_options
 from figeval.runs.harness import Harness
 from figeval.spec.schema import suite_schema, task_schema
 
@@ -64,7 +63,7 @@ def tasks(harness: Harness) -> Iterator[str]:
 
 def models(harness: Harness) -> Iterator[str]:
     """Yield the blocks of the page on models: a section per name, with its options."""
-    opened = {entry.name: (entry.summary, options(entry.load())) for entry in Backends(harness.manager).registry}
+    opened = {entry.name: (entry.summary, option_items(entry.load())) for entry in Backends(harness.manager).registry}
     counts = Counter(option for _, found in opened.values() for option in found)
     shared = [option for option in counts if counts[option] > SEVERAL]
     yield "# Models"
@@ -84,31 +83,18 @@ def models(harness: Harness) -> Iterator[str]:
     yield from shared
 
 
-def options(factory: Callable[..., Any]) -> list[str]:
-    """Return the options of a model: names, types and defaults by its signature, explanations by its docstrings."""
-    about = explained(getattr(factory, "settings", factory))
-    found = []
-    _, *parameters = inspect.signature(factory).parameters.values()
-    for one in parameters:
-        if one.kind is one.VAR_KEYWORD:
-            found.append("All other options are those of the model's class.")
+def option_items(factory: Callable[..., Any]) -> list[str]:
+    """Return the options of a model as items of a list of definitions."""
+    items = []
+    for option in model_options(factory):
+        if option.name.startswith("**"):
+            items.append("All other options are those of the model's class.")
             continue
-        kind = "" if one.annotation is one.empty else f": {one.annotation}"
-        default = repr(one.default)  # of a field with a factory: a placeholder
-        known = "" if one.default in (None, "") or default.startswith("<") else f" By default `{one.default}`."
-        text = about.get(one.name, "")
-        found.append(f"`{one.name}{kind}`{{ .option }}\n:   {prose(text[:1].upper() + text[1:])}{known}")
-    return found
-
-
-def explained(documented: Any) -> dict[str, str]:
-    """Return what docstrings say of options, by name; subclasses of settings explain only what they add."""
-    found: dict[str, str] = {}
-    for one in reversed(inspect.getmro(documented) if inspect.isclass(documented) else (documented,)):
-        for section in griffe.Docstring(one.__doc__ or "").parse("google", warnings=False):
-            if isinstance(section, griffe.DocstringSectionAttributes | griffe.DocstringSectionParameters):
-                found |= {item.name: " ".join(item.description.split()) for item in section.value}
-    return found
+        kind = f": {option.type}" if option.type else ""
+        default = "" if option.default in (None, "") else f" By default `{option.default!r}`."
+        text = prose(option.help[:1].upper() + option.help[1:])
+        items.append(f"`{option.name}{kind}`{{ .option }}\n:   {text}{default}")
+    return items
 
 
 def types(harness: Harness) -> Iterator[str]:

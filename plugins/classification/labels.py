@@ -34,8 +34,8 @@ class LabelScores(Result):
         tasks = _labelled_tasks(run)
         if not tasks:
             metric = f"the metric {FEATURES}, whose counts the table needs"
-            if others := [task.task for task in _labelled_tasks(load(run.path))]:
-                raise RecordError(f"{', '.join(run.tasks)}: not scored by {metric}; choose {' or '.join(others)}")
+            if names := [task.task for task in _labelled_tasks(load(run.path))]:
+                raise RecordError(f"{', '.join(run.tasks)}: not scored by {metric}; choose {' or '.join(names)}")
             raise RecordError(f"{run.path} has no task with {metric}; add it to --metrics")
         seed = int(run.record.config["seed"])
         self.model = run.record.model.name
