@@ -13,7 +13,6 @@ from pathlib import Path
 from figeval import Harness, OptionError, RecordError, RunRecord, check_output
 from figeval.api.runs import Runs, run_paths
 from figeval.config import Folders, Names
-from figeval.errors import MissingPackage
 from figeval.io import frontend
 from figeval.io.files import cure, digest_of_file, replace_text
 from figeval.io.json_files import read_json
@@ -171,7 +170,7 @@ def _pictures(content: ReportContent, *, draw: bool) -> Pictures:
         return {}
     try:
         require_plots(purpose="a chart")
-    except MissingPackage as error:
+    except ImportError as error:
         content.notices.append(f"Charts are left out: {error}.")
         return {}
     return report_pictures(content)
