@@ -281,7 +281,7 @@ def test_a_path_that_is_none(command: tuple[str, ...], words: str, cli: Cli) -> 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--model", LONG_NAME), "File name too long"),
+        (("--model", LONG_NAME), f"there is no folder '{LONG_NAME}'"),
         (("--model", "~nouser/model"), "there is no folder '~nouser/model'"),
         (
             ("--model", "tagger"),

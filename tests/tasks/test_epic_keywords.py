@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from figeval import DataError
+from figeval import DataError, FigevalError
 from figeval.builtin.tasks.epic import extractors, keywords
 from figeval.language import nltk_data as packages
 from figeval.language import spacy_pipeline, tagging
@@ -183,8 +183,8 @@ def test_a_pipeline_that_is_not_there(name: str, monkeypatch: pytest.MonkeyPatch
 
 def test_spacy_itself_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(spacy_pipeline.VARIABLE, "en_core_web_sm")
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
-    with pytest.raises(DataError, match=r"pip install 'figeval\[spacy\]'"):
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    with pytest.raises(FigevalError, match=r"pip install 'figeval\[spacy\]'"):
         extractors.choose_extractor()
 
 
