@@ -87,7 +87,8 @@ def module_name(file: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(file: Path) -> Iterator[Import]:
+@cache
+def imports(file: Path) -> tuple[Import, ...]:
     """Every import of a file, relative ones spelled out."""
     package = module_name(file).split(".")
     if file.name != "__init__.py":
@@ -106,7 +107,7 @@ def imports(file: Path) -> Iterator[Import]:
             else:
                 yield from visit(child, inside)
 
-    yield from visit(ast.parse(file.read_text(encoding="utf-8")), "")
+    return tuple(visit(ast.parse(file.read_text(encoding="utf-8")), ""))
 
 
 def rooms_of_figeval() -> set[str]:
