@@ -53,7 +53,8 @@ def by_heading(command: click.Command, ctx: click.Context) -> dict[str, list[tup
     """Return the options of a command with their names and texts in --help, by heading; those without one come last."""
     sections: dict[str, list[tuple[click.Parameter, tuple[str, str]]]] = {}
     for param in command.get_params(ctx):
-        if (record := param.get_help_record(ctx)) is not None:
+        # Since click 8.5, arguments have records, too; the line of usage names them.
+        if isinstance(param, click.Option) and (record := param.get_help_record(ctx)) is not None:
             sections.setdefault(getattr(param, "heading", "") or DEFAULT_HEADING, []).append((param, record))
     return sections | ({DEFAULT_HEADING: sections.pop(DEFAULT_HEADING)} if DEFAULT_HEADING in sections else {})
 

@@ -89,5 +89,9 @@ def test_help_shows_the_common_flags_under_headings_and_help_all_shows_all(
     assert "--help-all" in short and cli(command, "--help_all").out == full
 
 
+def test_arguments_are_not_among_the_options(cli: Cli) -> None:
+    assert cli("preview", "--help").out.count("TASK...") == 1
+
+
 def test_help_without_hidden_flags_has_one_page(cli: Cli) -> None:
     assert "--help-all" not in cli("doctor", "--help").out
