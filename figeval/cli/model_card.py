@@ -12,7 +12,7 @@ from figeval.types import JSON
 
 @dataclass(frozen=True)
 class ModelCard(Result):
-    """What a model is, and its options.
+    """The description of a model with its options, as `figeval show MODEL` prints it.
 
     Attributes:
         name: its name for `--model`.

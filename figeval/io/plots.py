@@ -16,9 +16,9 @@ PADDING = 12  # pixels around a figure
 PLOT_PACKAGES = ("altair", "vl_convert")
 
 
-def require(*others: str, purpose: str = "a figure (--no_plots leaves it out)") -> None:
-    """Raise `MissingPackage` if the extra `analysis`, or the extra of one of the other modules, is not installed."""
-    for module in (*PLOT_PACKAGES, *others):
+def require(*modules: str, purpose: str = "a figure (--no_plots leaves it out)") -> None:
+    """Raise `MissingPackage` if the extra `analysis`, or the extra of one of the modules, is not installed."""
+    for module in (*PLOT_PACKAGES, *modules):
         extras.require(module, purpose)
 
 

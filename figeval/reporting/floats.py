@@ -35,7 +35,7 @@ EMPTY_CELLS = {"", "{}", "–", MISSING_CELL, f"{{{MISSING_CELL}}}"}
 
 @dataclass(frozen=True, slots=True)
 class FloatStyle:
-    r"""What the author of a paper chooses for the floats of a table.
+    r"""The label, caption and width of a table's floats, as the author of a paper chooses them.
 
     Attributes:
         label: label without `tab:`; by default that of the kind of table.

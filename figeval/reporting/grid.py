@@ -341,13 +341,14 @@ class Result:
         """
         from figeval.reporting.floats import FloatStyle, text_floats
 
-        if not self.grids:
+        grids = self.grids
+        if not grids:
             raise NotImplementedError(f"{type(self).__name__} has no table")
-        texts, last = [], len(self.grids)
-        for number, grid in enumerate(self.grids, 1):
+        texts = []
+        for number, grid in enumerate(grids, 1):
             float_label = (label or "figeval") + (f"-{number}" if number > 1 else "")
             style = FloatStyle(float_label, caption if number == 1 else "", wide, width)
-            notes = [*self.notes()] if number == last else []
+            notes = [*self.notes()] if number == len(grids) else []
             texts.append(text_floats(grid.title, grid.head, grid.rows, grid.right, notes, style))
         return "\n".join(texts)
 

@@ -27,7 +27,7 @@ MEASURES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {  # of
 
 
 class LabelScores(Result):
-    """How often each label was right and predicted, and its precision, recall and F1, per task of a run."""
+    """Counts, precision, recall and F1 of each label, per task of a run."""
 
     def __init__(self, run: Run) -> None:
         """Compute the scores. Raises `RecordError` if no task of the run has labels."""

@@ -66,7 +66,7 @@ class Methods(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class TableContent:
-    """What a table uses: names of tasks and metrics, methods of intervals, and names of tests and corrections."""
+    """Names of the tasks, metrics, methods of intervals, tests and corrections that a table uses."""
 
     tasks: tuple[str, ...]
     metrics: tuple[str, ...]
