@@ -72,40 +72,38 @@ def settings(_context: click.Context, parameter: click.Parameter, value: str | N
         raise click.BadParameter(str(error), param=parameter) from error
 
 
-def task_settings(context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> JSON:
-    """Read e.g. `motif.temperature=2,threshold=.7` and repeated flags into a mapping."""
+def _validate(kind: Any, value: object, parameter: click.Parameter, ending: str = "") -> Any:
+    """Return a value as a type of `figeval.io.flag_types`. Raises `BadParameter` with what is wrong, and `ending`."""
     from pydantic import TypeAdapter, ValidationError
 
-    from figeval.io.flag_types import TaskSettings
     from figeval.io.validation import first_problem
 
-    values = {key: part for text in value for key, part in settings(context, parameter, text).items()}
     try:
-        return dict(TypeAdapter[Any](TaskSettings).validate_python(values))
+        return TypeAdapter[Any](kind).validate_python(value)
     except ValidationError as error:
-        raise click.BadParameter(first_problem(error), param=parameter) from error
+        raise click.BadParameter(first_problem(error) + ending, param=parameter) from error
+
+
+def task_settings(context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> JSON:
+    """Read e.g. `motif.temperature=2,threshold=.7` and repeated flags into a mapping."""
+    from figeval.io.flag_types import TaskSettings
+
+    values = {key: part for text in value for key, part in settings(context, parameter, text).items()}
+    return dict(_validate(TaskSettings, values, parameter))
 
 
 def read_augmentation(context: click.Context, parameter: click.Parameter, value: str | None) -> dict[str, Any]:
     """Read e.g. `add=concepts,k=5` into all keys of an augmentation, with defaults for those that are not given."""
-    from pydantic import TypeAdapter, ValidationError
-
     from figeval.io.flag_types import Augment
-    from figeval.io.validation import first_problem
 
-    try:
-        return dict(TypeAdapter(Augment).validate_python(settings(context, parameter, value)))
-    except ValidationError as error:
-        raise click.BadParameter(first_problem(error), param=parameter) from error
+    return dict(_validate(Augment, settings(context, parameter, value), parameter))
 
 
-def template_name(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str:
+def template_name(_context: click.Context, parameter: click.Parameter, value: str | None) -> str:
     """Return the name of a template, or the path of a file with a digest of its text."""
-    from pydantic import TypeAdapter
-
     from figeval.io.flag_types import TemplateName
 
-    return str(TypeAdapter[Any](TemplateName).validate_python(value or ""))
+    return str(_validate(TemplateName, value or "", parameter))
 
 
 def thinking(_context: click.Context, parameter: click.Parameter, value: str | None) -> str:
@@ -127,15 +125,12 @@ def several(_context: click.Context, parameter: click.Parameter, value: str | No
 
 def size(_context: click.Context, parameter: click.Parameter, value: str | None) -> int | float | None:
     """Return a number of examples, or a share of them between 0 and 1."""
-    from pydantic import TypeAdapter, ValidationError
-
+    if value is None:
+        return None
     from figeval.io.flag_types import Size
-    from figeval.io.validation import first_problem
 
-    try:
-        return None if value is None else TypeAdapter[int | float](Size).validate_python(value)
-    except ValidationError as error:
-        raise click.BadParameter(f"{first_problem(error)}, not {value!r:.80}", param=parameter) from error
+    number: int | float = _validate(Size, value, parameter, f", not {value!r:.80}")
+    return number
 
 
 def routes(_context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> dict[str, str]:
