@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from figeval import JSON, Column, Grid, Harness, OptionError, Result, Table
@@ -15,12 +15,12 @@ from figeval.metrics.differences import ALPHA, PairedTest
 from figeval.records import conditions
 from figeval.records import notes as run_notes
 from figeval.records.schema import to_json
-from figeval.reporting.grid import UNRELIABLE_MARK, UNRELIABLE_NOTE, format_interval, format_number
+from figeval.reporting.grid import UNRELIABLE_NOTE, format_interval, format_number
 from figeval.reporting.table import effective
 from figeval.wings.comparison.detectable import reachable
 from figeval.wings.comparison.family import ComparisonDesign, RankedRun, RunComparisons, compare_all
 from figeval.wings.comparison.pair import RunComparison, tasks_of
-from figeval.wings.comparison.runs_by_task import CORRECTED, confidence_set, format_p_value, table_by_task
+from figeval.wings.comparison.runs_by_task import CORRECTED, RunOfTask, confidence_set, format_p_value, table_by_task
 from figeval.wings.comparison.task_comparison import TaskComparison, argument_of
 
 if TYPE_CHECKING:
@@ -177,7 +177,11 @@ class Comparison(Result):
         """Tables that the command line prints: a row for each task, or of three or more runs for each task and run."""
         if len(self.result.runs) == PAIR:
             return [*super().grids]
-        return [table_by_task(self.result, self.labels, self.metric).grid]
+        return [self._by_task.grid]
+
+    @cached_property
+    def _by_task(self) -> Table[RunOfTask]:
+        return table_by_task(self.result, self.labels, self.metric)
 
     @property
     def _differences(self) -> Table[PairedTask]:
@@ -244,7 +248,7 @@ class Comparison(Result):
         methods = [task.comparison.interval.method for task in tasks]
         if texts := dict.fromkeys(INTERVALS[method] for method in methods if method):
             yield f"95 % interval: {'; '.join(texts)}"
-        if any(UNRELIABLE_MARK in line for grid in self.grids for line in grid.lines()):
+        if len(result.runs) > PAIR and any(row.is_unreliable for row in self._by_task.rows):
             yield UNRELIABLE_NOTE
         if len(result.runs) > PAIR and result.against is None:
             yield "other pairs of runs: figeval compare --json, or `differences` in Python"

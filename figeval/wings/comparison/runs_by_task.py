@@ -8,6 +8,7 @@ from math import isclose
 from typing import Any
 
 from figeval import Column, RunRecord, Table
+from figeval.records.schema import ScoreRecord
 from figeval.reporting.grid import EMPTY_CELL, format_interval, format_number
 from figeval.wings.comparison.family import RankedRun, RunComparisons
 from figeval.wings.comparison.task_comparison import TaskComparison
@@ -19,7 +20,8 @@ CORRECTED = {"holm": "Holm", "bh": "BH"}
 class RunOfTask:
     """A row of the comparison of three or more runs: a run on a task, and its difference to the reference.
 
-    The run that is the reference itself has no difference.
+    The run that is the reference itself has no difference. `score` is the stored one with its interval, if it is of
+    the examples that were compared.
     """
 
     task: str
@@ -27,7 +29,7 @@ class RunOfTask:
     reference: int
     is_first: bool
     value: float | None
-    interval: str
+    score: ScoreRecord | None
     ranks: str
     n: int
     difference: float | None = None
@@ -44,6 +46,17 @@ class RunOfTask:
     def shown_p(self, p: float | None) -> str:
         """Return a p-value, or nothing for the reference."""
         return "" if self.run == self.reference else format_p_value(p)
+
+    @property
+    def interval(self) -> str:
+        """Interval of the score, marked if it is unreliable."""
+        score = self.score
+        return EMPTY_CELL if score is None else format_interval(score.low, score.high, reliable=score.interval.reliable)
+
+    @property
+    def is_unreliable(self) -> bool:
+        """Whether the interval of the score is marked."""
+        return self.score is not None and self.score.low is not None and not self.score.interval.reliable
 
     @property
     def limits(self) -> str:
@@ -71,7 +84,7 @@ def runs_by_task(result: RunComparisons, metric: str) -> Iterator[RunOfTask]:
                 reference=reference,
                 is_first=run == runs[0],
                 value=value,
-                interval=_interval_of(result.runs[run], task, metric, value),
+                score=_score_of(result.runs[run], task, metric, value),
                 ranks=EMPTY_CELL if rank is None else confidence_set(rank),
                 n=n,
             )
@@ -85,14 +98,14 @@ def _value_in(run: int, by_pair: Mapping[tuple[int, int], TaskComparison]) -> tu
     return (test.value_a if a == run else test.value_b), test.n
 
 
-def _interval_of(run: RunRecord, task: str, metric: str, value: float | None) -> str:
-    """Return the stored interval of a score, if it is of the examples that were compared."""
+def _score_of(run: RunRecord, task: str, metric: str, value: float | None) -> ScoreRecord | None:
+    """Return the stored score with a value, if it is of the examples that were compared."""
     records = [record.scores for record in run.tasks if record.task == task]
     records += [contrast.scores for contrast in run.contrasts if contrast.name == task]
     for score in (score for scores in records for score in scores):
         if score.metric == metric and score.value is not None and value is not None and isclose(score.value, value):
-            return format_interval(score.low, score.high, reliable=score.interval.reliable)
-    return EMPTY_CELL
+            return score
+    return None
 
 
 def _difference(by_pair: Mapping[tuple[int, int], TaskComparison], run: int, reference: int) -> dict[str, Any]:
