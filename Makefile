@@ -37,8 +37,8 @@ demo: $(VENV)/.demo  ## score TF-IDF and MiniLM on figures of speech and morals 
 	fi
 
 # mypy needs one core, and pytest both now and then, so they run at the same time.
-test: lint  ## ruff, mypy, and pytest without the slow tests
-	@$(MAKE) --no-print-directory --jobs=2 types unit
+test: $(VENV)/.dev  ## ruff, mypy, and pytest without the slow tests (TESTS=: all tests)
+	@$(MAKE) --no-print-directory --jobs=2 lint types unit
 
 # Names that say what happened to a value; the limit only falls.
 BAD_NAMES := 185
@@ -53,9 +53,16 @@ types: $(VENV)/.dev
 
 PYTEST = $(BIN)/python -m pytest --dist worksteal
 
-# A third process works while others wait for servers, locks and processes of their own.
-unit: $(VENV)/.dev
-	$(PYTEST) -n 3 -m 'not slow and not system'
+# Collected once before, for otherwise each of the processes would compile the same thousands of modules. A third process works
+# while others wait for servers, locks and processes of their own.
+TESTS := not slow and not system
+
+unit: $(VENV)/.compiled
+	$(PYTEST) -n 3 -m '$(TESTS)'
+
+$(VENV)/.compiled: $(VENV)/.dev
+	@$(BIN)/python -m pytest --collect-only -qq >/dev/null || true
+	@touch $@
 
 test-slow: $(VENV)/.dev  ## the slow tests: simulations, complete data sets, trainings, several processes
 	$(PYTEST) -n 2 -m 'slow and not system'
