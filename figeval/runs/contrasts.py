@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
 from figeval.config import RunConfig
@@ -19,7 +20,7 @@ from figeval.io.text import near
 from figeval.metrics.discrimination import NUMBERS, ContrastAnswer, compared_examples
 from figeval.records.predictions import PredictionRow
 from figeval.records.schema import BaselineRecord, ContrastRecord, RunRecord, ScoreRecord, TaskRecord
-from figeval.runs.counterparts import counterpart
+from figeval.runs.counterparts import counterparts
 from figeval.runs.harness import Harness
 from figeval.runs.selection_bias import withheld
 from figeval.spec import SuiteSpec, TaskSpec
@@ -66,7 +67,7 @@ def contrasts_of(config: RunConfig, harness: Harness) -> list[Contrast]:
         suite = suites.get(name)
         waiting += [member for member in suite.tasks if member in suites and member not in waiting]
         for contrast in declared_contrasts(
-            suite, harness.catalogue, lambda tasks: [counterpart(task, config, harness) for task in tasks]
+            suite, harness.catalogue, partial(counterparts, config=config, harness=harness)
         ):
             key = tuple(task.name for task in contrast.tasks), contrast.within
             contrasts.setdefault(key, contrast)

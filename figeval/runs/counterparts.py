@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from figeval.config import RunConfig
 from figeval.errors import TaskError
@@ -14,27 +14,21 @@ INSTEAD = {"protocol": "protocols", "split": "splits"}  # flag → field of a ta
 ITSELF = ("split", "test")  # flag and value that mean the task itself
 
 
-def counterparts(tasks: Sequence[TaskSpec], config: RunConfig, harness: Harness) -> list[TaskSpec]:
+def counterparts(
+    tasks: Iterable[TaskSpec], config: RunConfig, harness: Harness, *, must_exist: bool = False
+) -> list[TaskSpec]:
     """Return the tasks, each replaced by its counterpart for --protocol and --split, if it has one.
 
     Raises:
-        TaskError: none of the tasks has a protocol or split of that name.
+        TaskError: none of the tasks has a protocol or split of that name, although it `must_exist`.
     """
     replaced = list(tasks)
     for flag, field in INSTEAD.items():
         choice = getattr(config, flag)
         if choice and (flag, choice) != ITSELF:
             names = {name: None for task in replaced for name in getattr(task, field)}
-            if choice not in names:
+            if must_exist and choice not in names:
                 has = f"they have {', '.join(names)}" if names else "they have no others"
                 raise TaskError(f"--{flag} {choice}: none of these tasks has it{near(choice, names)}; {has}")
             replaced = harness.catalogue.expand([getattr(task, field).get(choice, task.name) for task in replaced])
     return replaced
-
-
-def counterpart(task: TaskSpec, config: RunConfig, harness: Harness) -> TaskSpec:
-    """Return the task that --protocol and --split put in the place of a task; itself if it has no counterpart."""
-    for flag, field in INSTEAD.items():
-        other = getattr(task, field).get(getattr(config, flag))
-        task = task if other is None else harness.catalogue.tasks.get(other)
-    return task

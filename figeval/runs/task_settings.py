@@ -12,7 +12,7 @@ from typing import Any
 from figeval.config import RunConfig
 from figeval.errors import FigevalError, TaskError
 from figeval.io.text import near
-from figeval.runs.counterparts import counterpart
+from figeval.runs.counterparts import counterparts
 from figeval.runs.harness import Harness
 from figeval.spec import TaskSpec
 from figeval.task_types.routes import Route
@@ -48,7 +48,7 @@ def tasks_of(key: str, tasks: Sequence[TaskSpec], config: RunConfig, harness: Ha
         names = [task.name for task in tasks]
         is_registered = target in harness.catalogue.tasks or target in harness.catalogue.suites
         members = harness.catalogue.expand([target]) if is_registered else []
-        names_of_members = {task.name for task in (*members, *(counterpart(task, config, harness) for task in members))}
+        names_of_members = {task.name for task in (*members, *counterparts(members, config, harness))}
         targets = [task for task in tasks if task.name in names_of_members]
         if not targets:
             raise TaskError(f"--set {key}: {target!r} is not among the tasks{near(target, names)}: {', '.join(names)}")

@@ -15,7 +15,7 @@ from figeval.io.files import is_file
 from figeval.io.flag_types import TEMPLATE, template_parts
 from figeval.io.text import near
 from figeval.prompts import PromptTemplate, builtin_templates, load_template
-from figeval.runs.counterparts import counterpart, counterparts
+from figeval.runs.counterparts import counterparts
 from figeval.runs.harness import Harness
 from figeval.runs.task_settings import apply_settings
 from figeval.spec import TaskSpec
@@ -94,7 +94,7 @@ def chosen_tasks(config: RunConfig, harness: Harness) -> list[TaskSpec]:
         UnknownName: there is no such task.
         TaskError: none of the tasks has a protocol, split or setting of that name.
     """
-    tasks = counterparts(harness.catalogue.expand(config.tasks), config, harness)
+    tasks = counterparts(harness.catalogue.expand(config.tasks), config, harness, must_exist=True)
     return [with_template(task, config) for task in apply_settings(tasks, config, harness)]
 
 
@@ -127,7 +127,8 @@ def named_template(name: str, task: TaskSpec) -> PromptTemplate:
 def tasks_by_name(config: RunConfig, harness: Harness) -> frozenset[str]:
     """Return the names of tasks that --tasks names directly, not only through a suite, and of their counterparts."""
     registry = harness.catalogue.tasks
-    return frozenset(counterpart(registry.get(name), config, harness).name for name in config.tasks if name in registry)
+    tasks = (registry.get(name) for name in config.tasks if name in registry)
+    return frozenset(task.name for task in counterparts(tasks, config, harness))
 
 
 def check_prompts(tasks: Iterable[TaskSpec], names: Sequence[str]) -> None:
