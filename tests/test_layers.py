@@ -55,6 +55,7 @@ LONGEST_MODULE = 500
 FEWEST_LINES = 60  # of a module that only one other imports; a shorter one belongs there, or is here with a reason
 SMALL_MODULES = {
     "figeval.cli.model_card": "a class of tables, whose module the start of the command line does not import",
+    "figeval.records.earlier_versions": "what files of earlier versions have otherwise, apart from what they have now",
     "figeval.cli.schema": "one command per module, which the command line imports by name",
     "figeval.testing.declarations": "what a task type declares, beside what it does",
     "tasks.epic.analysis.likeness": "one analysis per module, which the command imports by name",

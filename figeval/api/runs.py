@@ -22,6 +22,7 @@ from figeval.io.settings import parse_settings
 from figeval.io.text import near, one_line
 from figeval.io.validation import as_list, checked_arguments, names_in, paths_in, reword_message
 from figeval.models.capabilities import KNOWN_CAPABILITIES, capabilities
+from figeval.records.notes import left_out, task_warnings
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord
@@ -156,9 +157,8 @@ class Run(Result):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings about the numbers, and errors of tasks that failed, one sentence each."""
-        texts = list(self.record.warnings)
+        texts = [*self.record.warnings, *left_out(self.record), *task_warnings(self.record)]
         for task in self.record.tasks:
-            texts += (f"{task.task}: {warning}" for warning in task.warnings)
             if task.error:
                 texts.append(f"{task.task} failed: {task.error.strip().splitlines()[-1]}")
         return (*texts, *map(str, self.record.model.description.get("warnings", ())))

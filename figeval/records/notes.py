@@ -17,7 +17,6 @@ from figeval.types import Interval
 if TYPE_CHECKING:
     from figeval.records.sweep import SeedScore
 
-LEFT_OUT = "left out, since"  # begins the warning of a run about tasks that it does not have
 STRADDLING = "with a token across the border of what is scored, which is encoded apart; lm-eval leaves that token out"
 NoteKind: TypeAlias = Literal["conditions", "answers", "gaps", "warnings"]
 COUNTED = {  # one, and several
@@ -69,6 +68,7 @@ def notes_by_kind(
     yield from _of_kind("conditions", chain(_definitions(shown), conditions.notes(shown), legend(shown)))
     for task in shown.tasks:
         yield from _of_task(task)
+    yield from _of_kind("warnings", task_warnings(shown))
     answered = (
         task for task in shown.tasks if task.counts.get("ok") or any(score.value is not None for score in task.scores)
     )
@@ -80,19 +80,17 @@ def notes_by_kind(
     yield from _of_kind("gaps", gaps)
     yield from _of_kind("answers", chain(conditions.incomplete(shown), _unanswered_notes(shown)))
     yield from _of_kind("conditions", conditions.partial(shown))
-    yield from _of_kind("warnings", _of_run(run, shown))
+    yield from _of_kind("warnings", chain(_of_run(run), left_out(run) if len(shown.tasks) == len(run.tasks) else ()))
 
 
 def marked_tasks(run: RunRecord) -> dict[str, list[NoteKind]]:
     """Return for each task whose scores need a mark what notes it has: warnings, or odd or missing answers."""
-    in_warnings = {name for text in run.warnings for name in text.partition(": ")[0].split(", ")}
     kinds: dict[str, list[NoteKind]] = {}
     for task in run.tasks:
-        odd = any(count for kind, count in task.counts.items() if kind not in {"ok", "ties"})
-        has_warning = bool(task.warnings) or task.error is not None or task.task in in_warnings
-        of_task: list[NoteKind] = [*(["answers"] if odd else []), *(["warnings"] if has_warning else [])]  # type: ignore[list-item]
-        if of_task:
-            kinds[task.task] = of_task
+        if any(count for kind, count in task.counts.items() if kind not in {"ok", "ties"}):
+            kinds.setdefault(task.task, []).append("answers")
+        if task.warnings or task.error is not None:
+            kinds.setdefault(task.task, []).append("warnings")
     return kinds
 
 
@@ -128,7 +126,7 @@ def _definitions(run: RunRecord) -> Iterator[str]:
 
 
 def _of_task(task: TaskRecord) -> Iterator[tuple[NoteKind, str]]:
-    """Yield the notes about a task alone: hidden gold answers, its data, odd answers, warnings, and its failure."""
+    """Yield the notes about a task alone: hidden gold answers, its data, odd answers, and its failure."""
     if task.hidden:
         yield "conditions", f"{task.task}: {task.hidden} of {task.n} gold answers are hidden and not scored"
     if task.variant is None and (remark := task.settings.get("remark")):  # variants have the same data
@@ -137,21 +135,26 @@ def _of_task(task: TaskRecord) -> Iterator[tuple[NoteKind, str]]:
     odd = [f"{count} {COUNTED.get(kind, (kind, kind))[count != 1]}" for kind, count in counts]
     if odd:
         yield "answers", f"{task.task}: {'; '.join(odd)}"
-    yield from (("warnings", f"{task.task}: {warning}") for warning in task.warnings)
     if task.error:
         yield "warnings", f"{task.task} failed: {task.error.strip().splitlines()[-1]}"
 
 
-def _of_run(run: RunRecord, shown: RunRecord) -> Iterator[str]:
+def task_warnings(run: RunRecord) -> Iterator[str]:
+    """Yield the warnings about tasks, one line for all tasks with the same one."""
+    warnings = _group_by_text((warning, task.task) for task in run.tasks for warning in task.warnings)
+    yield from (f"{', '.join(names)}: {warning}" for warning, names in warnings)
+
+
+def left_out(run: RunRecord) -> Iterator[str]:
+    """Yield sentences about the tasks that the run does not have."""
+    for omission in run.left_out:
+        yield f"left out, since {omission.reason}: {', '.join(omission.tasks)}; {omission.cure}"
+
+
+def _of_run(run: RunRecord) -> Iterator[str]:
     """Yield the warnings of the run and its model."""
     stored = set(conditions.partial(run))  # a warning of its own in the record, about all tasks
-    are_all = len(shown.tasks) == len(run.tasks)
-    warnings = (
-        _of_shown_tasks(warning, run, shown)
-        for warning in run.warnings
-        if warning not in stored and (are_all or not warning.startswith(LEFT_OUT))
-    )
-    yield from filter(None, warnings)
+    yield from (warning for warning in run.warnings if warning not in stored)
     described = run.model.description
     yield from described.get("warnings", ())
     if "fell_back_because" in described:
@@ -164,20 +167,6 @@ def _slower(described: Mapping[str, Any]) -> str:
     slowdown = f", {times} times as many tokens as packed trees" if times else ""
     helps = f"; {cure}" if cure else ""
     return f"log-likelihoods from {described['scoring']}{slowdown} ({described['fell_back_because']}){helps}"
-
-
-def _of_shown_tasks(warning: str, run: RunRecord, shown: RunRecord) -> str:
-    """Return a warning that begins with names of tasks (`a, b: …`) with those that are shown; empty if none of them is.
-
-    Others are returned as they are: they are about the run or the model.
-    """
-    head, colon, text = warning.partition(": ")
-    names = head.split(", ")
-    if not colon or not {task.task for task in run.tasks}.issuperset(names):
-        return warning
-    tasks = {task.task for task in shown.tasks}
-    shown_names = [name for name in names if name in tasks]
-    return f"{', '.join(shown_names)}: {text}" if shown_names else ""
 
 
 def _unanswered_notes(record: RunRecord) -> Iterator[str]:

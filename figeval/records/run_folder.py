@@ -35,6 +35,7 @@ from figeval.io.files import cure, locked, replace_text
 from figeval.io.json_files import InvalidJSON, finite_json, parse_json, read_json
 from figeval.io.text import clean_json, one_line, valid
 from figeval.io.validation import validate
+from figeval.records.earlier_versions import sort_warnings
 from figeval.records.ids import Ids, digest_of, digests_of, find_repeated
 from figeval.records.predictions import (
     MAX_BYTES,
@@ -340,7 +341,9 @@ def read_record(file: Path) -> RunRecord:
     version = one_line(str(content.get("schema_version") if isinstance(content, dict) else None), 20)
     if version.partition(".")[0] not in READABLE_VERSIONS or not VERSION.fullmatch(version):
         raise RecordError(f"{file} has schema version {version}, but this version of figeval reads {SCHEMA_VERSION}")
-    return validate(content, str(file), RunRecord, RecordError, cure="it was not written by this version of figeval")
+    record = validate(content, str(file), RunRecord, RecordError, cure="it was not written by this version of figeval")
+    sort_warnings(record)
+    return record
 
 
 def find_record(path: Path) -> Path:

@@ -31,17 +31,7 @@ from figeval.records.variance import VarianceRecord
 from figeval.types import Interval, Score
 from figeval.types import Role as Role
 
-# 1.1: answers in words, orders, prompts and probes; 1.2: spans, joint, generation, similarity; 1.3: means over seeds;
-# 1.4: examples that the model was trained on or chosen on, gold answers that all share one label, are hidden or absent;
-# sha256 of the predictions; 2.0: a task's key `protocol` is renamed to `task_type`; 2.1: kinds of options that were
-# chosen (`choices` of a task, `choice` of a prediction), rows in several languages (`languages` of a task, `language`
-# of a prediction), the meaning of a route's settings (`legend` of a task), a digest of the ids of a random sample
-# (`sample_sha256` of a task); these keys are omitted if they are empty, and so are `weights` of a baseline (the
-# trained floor of a model), and `contrasts` and `digests` of a run; 2.2: tokens that a model wrote (`tokens` of a task,
-# `answer_tokens` and `reasoning_tokens` of a prediction), omitted where they are unknown; 2.3: options whose tokens
-# would reach into the prompt are encoded apart (`straddling` of a prediction and among the counts of a task); 2.4:
-# several samples of an answer (`samples` of a prediction, `variances` of a run), omitted without them
-SCHEMA_VERSION = "2.4"
+SCHEMA_VERSION = "2.5"  # see `figeval.records.earlier_versions`
 READABLE_VERSIONS = ("1", "2")  # major versions
 
 # Part of a file name, so no separator, control character or leading dot, and no longer than file systems allow.
@@ -404,7 +394,20 @@ class ContrastRecord(Stored):
         return [means, f"× {key}: {only}"]
 
 
-OPTIONAL_FIELDS = ("contrasts", "digests", "variances")  # fields of a run that are omitted if they are empty
+class OmissionRecord(Stored):
+    """Tasks that a run was asked for and left out, all for the same reason."""
+
+    tasks: list[str]
+    reason: str = Field(description="a clause, e.g. `the model cannot answer them`")
+    cure: str = Field(description="what to do about it")
+
+
+OPTIONAL_FIELDS = (
+    "contrasts",
+    "digests",
+    "left_out",
+    "variances",
+)  # fields of a run that are omitted if they are empty
 
 
 def _with_optional(schema: dict[str, Any]) -> None:
@@ -431,7 +434,8 @@ class RunRecord(Stored):
     spreads: list[SpreadRecord] = []
     variances: list[VarianceRecord] = Field(default=[], description="of answers that were sampled (--samples)")
     provenance: StoredOrigin
-    warnings: list[str] = []
+    warnings: list[str] = Field(default=[], description="about the run as a whole")
+    left_out: list[OmissionRecord] = Field(default=[], description="tasks that were asked for")
     digests: dict[str, str] = Field(
         default={},
         description="sha256 of run.json (`file`) and of its parts, with which `figeval verify` finds changes "

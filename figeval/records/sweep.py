@@ -204,6 +204,7 @@ def mean_of(record: SeedsRecord, runs: Sequence[RunRecord]) -> RunRecord:
         ],
         provenance=first.provenance,
         warnings=list(dict.fromkeys(warning for run in runs for warning in run.warnings)),
+        left_out=first.left_out,
     )
 
 

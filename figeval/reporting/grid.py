@@ -26,7 +26,8 @@ CAPTION = "caption-side: top; text-align: left; font-weight: bold"
 AND = " · "  # separates the parts of a cell, which a narrow terminal shows on separate lines
 EMPTY_CELL = "–"
 UNRELIABLE_MARK = "*"  # behind an interval
-UNRELIABLE_NOTE = f"{UNRELIABLE_MARK} fewer than 10 effective clusters: the interval is unreliable"
+UNRELIABLE_TEXT = "fewer than 10 effective clusters: the interval is unreliable"
+UNRELIABLE_NOTE = f"{UNRELIABLE_MARK} {UNRELIABLE_TEXT}"
 
 Row = TypeVar("Row")
 

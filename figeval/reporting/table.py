@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from figeval.io.text import one_line
 from figeval.records import notes as run_notes
@@ -24,7 +24,7 @@ from figeval.reporting.grid import (
     AND,
     EMPTY_CELL,
     UNRELIABLE_MARK,
-    UNRELIABLE_NOTE,
+    UNRELIABLE_TEXT,
     Grid,
     format_interval,
     format_number,
@@ -63,6 +63,18 @@ KIND_NAMES = {
 }
 MEAN = "  mean"  # head of a line with the unweighted mean over languages
 REST_LABEL = "  remaining examples"  # head of a line with the score on examples that the model has not seen
+
+
+class Explanation(NamedTuple):
+    """What a sign in a table means: a mark behind values, or a word, which the text then begins with."""
+
+    text: str
+    mark: str = ""
+
+    @property
+    def line(self) -> str:
+        """The line below the table."""
+        return f"{self.mark} {self.text}".lstrip()
 
 
 def interval(score: ScoreRecord | SeedScore) -> str:
@@ -149,27 +161,27 @@ def cells(score: ScoreRecord, trivial: Sequence[BaselineRecord], task: TaskRecor
 
 def notes(record: RunRecord) -> Iterator[str]:
     """Yield the lines below the table: the meaning of its signs, and the notes about the run."""
-    yield from signs(record)
+    yield from (explanation.line for explanation in explanations(record))
     yield from run_notes.notes(record)
 
 
-def signs(record: RunRecord) -> Iterator[str]:
+def explanations(record: RunRecord) -> Iterator[Explanation]:
     """Yield explanations of the signs and abbreviations that the table contains."""
     shown = list(record.shown_scores())
     seen = {score.seen for score in shown}
-    yield from (f"{MARKS[role]} {text}" for role, text in SEEN_NOTES.items() if role in seen)
+    yield from (Explanation(text, MARKS[role]) for role, text in SEEN_NOTES.items() if role in seen)
     if any(task.languages for task in record.tasks):
-        yield "mean: unweighted mean over languages"
+        yield Explanation("mean: unweighted mean over languages")
     if any(task.overlap is not None and task.overlap.scores for task in record.tasks):
-        yield f"{REST_LABEL.strip()}: those used neither to train nor to select the model"
+        yield Explanation(f"{REST_LABEL.strip()}: those used neither to train nor to select the model")
     if any(effective(score.clusters, score.effective_clusters) for score in shown):
-        yield "eff.: effective clusters, the number of clusters of equal size that would be as informative"
+        yield Explanation("eff.: effective clusters, the number of clusters of equal size that would be as informative")
     if any(score.low is not None and not score.interval.reliable for score in shown):
-        yield UNRELIABLE_NOTE
-    yield from variance_signs(record)
+        yield Explanation(UNRELIABLE_TEXT, UNRELIABLE_MARK)
+    yield from map(Explanation, explanations_of_variance(record))
 
 
-def variance_signs(record: RunRecord) -> Iterator[str]:
+def explanations_of_variance(record: RunRecord) -> Iterator[str]:
     """Yield explanations of the table of the components of variance."""
     if record.variances:
         yield "sampling of mean: share of the variance of the mean over all items that is due to sampling"
@@ -243,8 +255,8 @@ def show(record: RunRecord, console: Console) -> None:
 def show_folded(record: RunRecord, console: Console, path: Path) -> None:
     """Print the tables of a run; if it has many notes, one line for each kind, with its mark at the scores."""
     notes_by_kind = list(run_notes.notes_by_kind(record))
-    explanations = list(signs(record))
-    if len(notes_by_kind) + len(explanations) <= MAX_NOTES:
+    explained = list(explanations(record))
+    if len(notes_by_kind) + len(explained) <= MAX_NOTES:
         show(record, console)
         return
     marks = {
@@ -254,9 +266,11 @@ def show_folded(record: RunRecord, console: Console, path: Path) -> None:
     for kind, text in notes_by_kind:
         texts[kind].append(text)
     lines = [line for kind, of_kind in texts.items() for line in fold_notes(kind, of_kind)]
-    marked = [text for text in explanations if text[0] in {*MARKS.values(), UNRELIABLE_MARK}]
-    total = len(notes_by_kind) + len(explanations)
-    print_grids(console, grids(record, marks), [*marked, *lines, f"figeval show {path} prints all {total} notes"])
+    marked = [explanation.line for explanation in explained if explanation.mark]
+    total = len(notes_by_kind) + len(explained)
+    print_grids(
+        console, grids(record, marks), [*marked, *lines, f"figeval show {path} prints all {total} notes"]
+    )
 
 
 def fold_notes(kind: str, texts: Sequence[str]) -> list[str]:

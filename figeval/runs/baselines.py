@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import tee
@@ -258,18 +258,15 @@ def substitute_name(floor: TaskRecord) -> str:
     return f"{floor.of}@{SUBSTITUTES.get(floor.variant or '')}"
 
 
-def substitution_notes(record: RunRecord, plans: Iterable[Plan]) -> Iterator[str]:
-    """Yield a note on the floors that say nothing, one for all tasks with the same substitute."""
-    floors = {task.task for task in record.tasks if task.is_floor}
-    substituted: dict[tuple[str, str], list[str]] = defaultdict(list)
+def note_substitutes(record: RunRecord, plans: Iterable[Plan]) -> None:
+    """Add a warning to each task whose floor says nothing, so that another probe stands in for it."""
+    tasks = {task.task: task for task in record.tasks}
     for plan in plans:
-        if plan.variant.substitute_for and plan.name in floors:
-            substituted[plan.variant.substitute_for, plan.variant.name].append(plan.task.name)
-    for (floor, substitute), names in substituted.items():
-        yield (
-            f"{', '.join(names)}: the floor is {substitute}, since {floor} says nothing: without the query, (nearly) "
-            "all scores are equal"
-        )
+        if plan.variant.substitute_for and plan.name in tasks and tasks[plan.name].is_floor:
+            tasks[plan.task.name].warnings.append(
+                f"the floor is {plan.variant.name}, since {plan.variant.substitute_for} says nothing: without the "
+                "query, (nearly) all scores are equal"
+            )
 
 
 def says_nothing(rows: Iterable[PredictionRow], *, with_threshold: bool = False) -> bool:

@@ -6,14 +6,14 @@ are never left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from figeval.config import RunConfig
 from figeval.errors import CapabilityError, MissingCopy, TaskError
 from figeval.models.model import Model
-from figeval.records.notes import LEFT_OUT
+from figeval.records.schema import OmissionRecord
 from figeval.runs.harness import Harness
 from figeval.runs.retrieval.shot_pools import FLAG, check_shot_flags, shot_source
 from figeval.runs.variants import tasks_by_name
@@ -25,7 +25,7 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True)
 class Omission:
-    """A task that is left out, with the reason and the cure as the warning says them of several tasks."""
+    """A task that is left out, with the reason and the cure as the record says them of several tasks."""
 
     task: str
     reason: str
@@ -107,9 +107,9 @@ def available(
     return plans, [Omission(name, "they need your copy of the data", error.cure) for name, error in errors.items()]
 
 
-def warnings_of(omissions: Iterable[Omission]) -> Iterator[str]:
-    """Yield a warning for each reason and cure."""
+def omission_records(omissions: Iterable[Omission]) -> list[OmissionRecord]:
+    """Return a record for each reason and cure."""
     names: dict[tuple[str, str], list[str]] = {}
     for omission in omissions:
         names.setdefault((omission.reason, omission.cure), []).append(omission.task)
-    yield from (f"{LEFT_OUT} {reason}: {', '.join(tasks)}; {cure}" for (reason, cure), tasks in names.items())
+    return [OmissionRecord(tasks=tasks, reason=reason, cure=cure) for (reason, cure), tasks in names.items()]

@@ -31,7 +31,6 @@ from figeval.records.predictions import PredictionRow, answers_of
 from figeval.records.rows_file import is_own
 from figeval.records.run_folder import SEEDS, RunFolder, own_folder
 from figeval.records.schema import LineageRecord, RunRecord, TaskRecord
-from figeval.runs import omissions
 from figeval.runs.evaluate import has_no_reply
 from figeval.runs.lineage import model_record
 from figeval.runs.plan import Plan, template_file
@@ -254,6 +253,9 @@ def _warnings(plan: Plan) -> list[str]:
         warnings.append(
             f"{template_name} lacks the {blocks} of {plan.route.name}; {plan.template.name} was used instead"
         )
+    column = plan.config.stratify if plan.variant.kind == "task" else None
+    if column and plan.n < plan.available.n and not plan.available.subset.is_stratified:
+        warnings.append(f"not stratified, since no example has a value of {column}")
     if plan.n < plan.available.n and (names := MetricSet(plan.metrics, plan.task.labels).size_dependent):
         metric_names = "all metrics" if len(names) == len(plan.metrics) > 1 else ", ".join(names)
         flags = conditions.portion(plan.config.record())
@@ -274,16 +276,6 @@ def _warnings(plan: Plan) -> list[str]:
         flag = "--limit" if plan.config.sample is None else "--sample"
         warnings.append(f"{flag} splits {pairs}, which acc_strict leaves out")
     return warnings
-
-
-def warnings_of_run(record: RunRecord, plans: list[Plan], left_out: Sequence[omissions.Omission]) -> Iterator[str]:
-    """Yield the warnings about all tasks of a run."""
-    yield from conditions.partial(record)
-    cut = {plan.task.name: plan.available.subset for plan in plans if plan.n < plan.available.n}
-    plain = [name for name, subset in cut.items() if not subset.is_stratified]
-    if plain and (column := record.config["stratify"]):
-        yield f"{', '.join(plain)}: not stratified, since no example has a value of {column}"
-    yield from omissions.warnings_of(left_out)
 
 
 def _resume_task(path: Path, stored: TaskRecord | None, fresh: TaskRecord) -> TaskRecord:

@@ -19,12 +19,12 @@ from figeval.errors import BudgetExhausted, ModelError, NotFinished
 from figeval.io.frontend import warn
 from figeval.io.observer import Observer
 from figeval.models.model import Model
-from figeval.records import provenance
+from figeval.records import conditions, provenance
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.records.seen import Lineage
-from figeval.runs.baselines import Baselines, are_scored, choose_floor, substitution_notes
+from figeval.runs.baselines import Baselines, are_scored, choose_floor, note_substitutes
 from figeval.runs.evaluate import (
     CachedModel,
     Executor,
@@ -37,9 +37,9 @@ from figeval.runs.evaluate import (
 from figeval.runs.harness import Harness
 from figeval.runs.inquiry import announce_cost, answer_in_batches
 from figeval.runs.lineage import line_of, lineage_record
-from figeval.runs.omissions import Omission
+from figeval.runs.omissions import Omission, omission_records
 from figeval.runs.plan import Plan, Planner, prepare, route_of
-from figeval.runs.resume import RowCounts, begin, resume, warnings_of_run
+from figeval.runs.resume import RowCounts, begin, resume
 from figeval.runs.score import Aggregator, MetricSet, TaskScorer
 from figeval.runs.selection_bias import (
     note,
@@ -97,7 +97,8 @@ def carry_out(
         record = begin(folder, config, model, plans, lineage_record(line))
         warn_of_helpers(record, plans, line, harness)
         warn_of_augmentation(record, plans, line)
-        record.warnings = list(warnings_of_run(record, plans, left_out))
+        record.warnings = list(conditions.partial(record))
+        record.left_out = omission_records(left_out)
         harness.manager.each("run_started", lambda _: {"run": record.model_copy(deep=True)})
         row_counts = resume(folder, record, plans)
         if row_counts.rows:
@@ -117,7 +118,7 @@ def carry_out(
             for plan in plans:
                 if session.needs(plan):
                     session.do(plan)
-            record.warnings += substitution_notes(record, plans)
+            note_substitutes(record, plans)
             session.contrast(plans)
             done = all(task.status == "done" and not task.counts.get("error") for task in record.tasks)
             record.status = "complete" if done else "incomplete"
@@ -255,7 +256,7 @@ class _Session:
 
     def do(self, plan: Plan) -> None:
         """Run or continue one task; a failure is recorded and does not stop the others."""
-        task = next(task for task in self.record.tasks if task.task == plan.name)
+        task = self._record_of(plan.name)
         try:
             with recorded_failure(task):
                 self._predict(plan, task)
@@ -285,11 +286,14 @@ class _Session:
 
         def ask(baseline: str, task: str) -> None:
             if failure := self.baselines.ask(baseline, by_name[task]):
-                note(self.record.warnings, f"{task}, for the contrasts: {failure}")
+                note(self._record_of(task).warnings, f"for the contrasts, {failure}")
 
         self.discrimination.ask = ask
         self.record.contrasts = list(self.discrimination.records(self.record, self.folder.rows))
         withhold_intervals(self.record, self.harness)
+
+    def _record_of(self, task: str) -> TaskRecord:
+        return next(record for record in self.record.tasks if record.task == task)
 
     def _keep(self, task: TaskRecord) -> None:
         with recorded_failure(task):

@@ -17,6 +17,7 @@ from figeval.metrics.seeds import (
     interval_over_seeds,
     over_seeds,
 )
+from figeval.records.notes import left_out, task_warnings
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import UNEQUAL_ANSWERS, ContrastRecord, RunRecord, ScoreRecord, TaskRecord
@@ -207,9 +208,5 @@ def _values(tables: Sequence[Values], ids: Iterable[str], bounds: Bounds) -> See
 
 def warnings_of(runs: Runs) -> list[str]:
     """Return the warnings of the runs, each one once."""
-    warnings = (
-        warning
-        for run in runs.values()
-        for warning in (*run.warnings, *(f"{task.task}: {text}" for task in run.tasks for text in task.warnings))
-    )
+    warnings = (text for run in runs.values() for text in (*run.warnings, *left_out(run), *task_warnings(run)))
     return list(dict.fromkeys(warnings))

@@ -139,10 +139,10 @@ def test_what_cannot_be_shown_is_said_before_the_model_is_opened(
 def test_a_task_without_solved_examples_does_not_stop_the_others(trial: Trial) -> None:
     record = trial.run("figures", "trained", "options", num_fewshot=1)
     assert [task.task for task in record.tasks] == ["trained", "options"]
-    (warning,) = [warning for warning in record.warnings if "figures" in warning]
-    assert "--fewshot_from" in warning
+    (omission,) = record.left_out
+    assert omission.tasks == ["figures"] and "--fewshot_from" in omission.cure
     again = figeval.recompute(trial.folder / "run", trial.harness())
-    assert again.record.warnings == again.stored.warnings and not again.gaps
+    assert again.record.left_out == again.stored.left_out and not again.gaps
 
 
 def test_another_source_is_another_run(trial: Trial) -> None:

@@ -110,5 +110,5 @@ def test_a_record_of_another_major_version_is_left_alone(tmp_path: Path) -> None
     (tmp_path / "run/run.json").write_text('{"schema_version": "7.0"}')
     arguments = ("run", "--tasks", "mini_fables", "--model", "overlap", "--output_path", "run")
     refused = figeval(*arguments, cwd=tmp_path, code=2)
-    assert "run.json has schema version 7.0, but this version of figeval reads 2.4" in refused.stderr
+    assert "run.json has schema version 7.0, but this version of figeval reads 2.5" in refused.stderr
     assert (tmp_path / "run/run.json").read_text() == '{"schema_version": "7.0"}'

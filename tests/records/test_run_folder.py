@@ -256,7 +256,7 @@ def test_a_kill_while_writing_leaves_the_old_record(tmp_path: Path, monkeypatch:
     [
         ("{", "run.json:1: not valid JSON"),
         ("[]", "has schema version None"),
-        (json.dumps({"schema_version": "3.0"}), "has schema version 3.0, but this version of figeval reads 2.4"),
+        (json.dumps({"schema_version": "3.0"}), "has schema version 3.0, but this version of figeval reads 2.5"),
         (json.dumps({**RECORD.model_dump(), "schema_version": "10.1"}), "has schema version 10.1"),
         (json.dumps({**RECORD.model_dump(), "status": "half"}), "status must be 'running'"),
         (json.dumps({**RECORD.model_dump(), "extra": 1}), "unknown key 'extra'"),

@@ -44,7 +44,8 @@ def suite(workshop):
 def test_what_a_model_cannot_answer_is_left_out_of_a_suite_and_said(suite):
     record = suite.run("both")
     assert [task.task for task in record.tasks] == ["labelled"]
-    assert record.warnings == ["left out, since the model cannot answer them: t; name one in --tasks to see why"]
+    (omission,) = record.left_out
+    assert (omission.tasks, omission.reason) == (["t"], "the model cannot answer them")
 
 
 def test_a_task_asked_for_by_name_is_refused(suite):

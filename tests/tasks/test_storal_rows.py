@@ -333,8 +333,9 @@ def test_a_suite_leaves_out_the_tasks_that_a_copy_lacks(tmp_path: Path, monkeypa
 
     record = run("storal_zh")
     assert [task.task for task in record.tasks] == ["storal_mocpt_zh", "storal_mopref_zh"]
-    (warning,) = (text for text in record.warnings if "storal_st2mo_zh, storal_mo2st_zh" in text)
-    assert "thu-coai/MoralStory" in warning and "Jiann/STORAL" in warning
+    (omission,) = record.left_out
+    assert omission.tasks == ["storal_st2mo_zh", "storal_mo2st_zh"]
+    assert "thu-coai/MoralStory" in omission.cure and "Jiann/STORAL" in omission.cure
     with pytest.raises(figeval.MissingCopy, match="published st2mo rows"):
         run("storal_zh", "storal_st2mo_zh")
     for split, size in {"train": 3368, "test": 421}.items():  # the answers that `random` draws are those of train

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import figeval
-from figeval import FigevalError, OptionError, UnknownName, hookimpl
+from figeval import FigevalError, OptionError, RunRecord, UnknownName, hookimpl
 from tests.cli.conftest import Cli
 from tests.finished_runs import finished, model, run, score, store, task
 from tests.measured import MEASURED_FOLDER
@@ -192,10 +192,20 @@ def test_runs_without_a_task_of_the_table_are_left_out_with_a_note(tmp_path: Pat
         assert "stranger &" not in text
 
 
-def test_notes_that_name_tasks_are_those_of_shown_tasks(tmp_path: Path) -> None:
-    """A warning of a run about several tasks names the shown ones, and a table without tasks has no notes of runs."""
-    record = run(task("x"), task("y"), task("z"), warnings=["x, y: its floor is odd", "slow: about the model"])
+@pytest.mark.parametrize("version", ["2.4", "2.5"])
+def test_notes_that_name_tasks_are_those_of_shown_tasks(version: str, tmp_path: Path) -> None:
+    """A warning about several tasks names the shown ones, and a table without tasks has no notes of runs."""
+    x, y, z = (task(name, warnings=["its floor is odd"] * (version == "2.5" and name != "z")) for name in "xyz")
+    record = run(x, y, z, warnings=["slow: about the model"], schema_version=version)
+    if version == "2.4":
+        record.warnings += ["x, y: its floor is odd", "left out, since they need your copy: a, b; odd: get one"]
+    else:
+        omission = {"tasks": ["a", "b"], "reason": "they need your copy", "cure": "odd: get one"}
+        record = RunRecord.model_validate({**record.model_dump(), "left_out": [omission]})
     folder = store(tmp_path / "run", record)
+    whole = figeval.load(folder)
+    assert ("x, y: its floor is odd" in whole.warnings) and ("x, y: its floor is odd" in whole.notes())
+    assert "left out, since they need your copy: a, b; odd: get one" in whole.warnings
     texts = {name: latex(folder, layout="comparison", tasks=[name]) for name in ("y", "z")}
     assert "y: its floor is odd." in texts["y"]
     assert "x, y:" not in texts["y"]
