@@ -73,9 +73,10 @@ class RowError(DataError):
 class MissingPackage(FigevalError, ImportError):
     """A package of one of figeval's extras is not installed; the message names the extra."""
 
-    def __init__(self, module: str, extra: str, purpose: str = "") -> None:
+    def __init__(self, module: str, extra: str, purpose: str = "", alternative: str = "") -> None:
         begin = f"{purpose} needs {module}, which is not installed" if purpose else f"{module} is not installed"
-        super().__init__(f"{begin}: pip install 'figeval[{extra}]'")
+        cures = [f"pip install 'figeval[{extra}]'", *filter(None, [alternative])]
+        super().__init__(f"{begin}: {', or '.join(cures)}")
 
 
 class TaskError(FigevalError):

@@ -61,7 +61,13 @@ def needed_for(purpose: str = "") -> Iterator[None]:
         raise explained from error
 
 
-def require(module: str, purpose: str = "") -> None:
-    """Raise `MissingPackage` now if a package of an extra is not installed, before it is imported."""
+def require(module: str, purpose: str = "", *, alternative: str = "") -> None:
+    """Raise `MissingPackage` now if a package of an extra is not installed, before it is imported.
+
+    Args:
+        module: the package.
+        purpose: what needs it, such as a flag or a file; it begins the message.
+        alternative: what helps as well, e.g. `start a server`; it ends the message.
+    """
     if find_spec(module) is None:
-        raise MissingPackage(module, EXTRAS[module], purpose)
+        raise MissingPackage(module, EXTRAS[module], purpose, alternative)

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from figeval.errors import FigevalError, OptionError
 from figeval.extras import needed_for
+from figeval.extras import require as require  # of wings, too
 from figeval.io.files import is_file, path_exists
 from figeval.io.text import near, one_line
 

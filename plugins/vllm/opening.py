@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import os
 from dataclasses import fields
-from importlib.util import find_spec
 from typing import Any
 
 from figeval.errors import ModelError
+from figeval.extras import require
 from figeval.io.observer import report_loading
 from figeval.io.text import near
 from figeval.reasoning import Reasoning
@@ -21,6 +21,7 @@ from .language_model import VllmLanguageModel
 from .pooling import VllmCrossEncoder, VllmEncoder
 from .vllm_model import VllmSettings
 
+SERVER = "start `vllm serve` in another environment, since it pins torch, and use --model vllm_server:NAME"
 # Options that figeval sets itself.
 RESERVED = frozenset({"model", "tokenizer", "skip_tokenizer_init", "runner", "generation_config", "logprobs_mode"})
 OWN_OPTIONS = frozenset(field.name for field in fields(VllmSettings)) - {
@@ -55,15 +56,12 @@ def vllm(
         options: those of vLLM's `LLM`.
 
     Raises:
-        ModelError: vLLM is not installed, an unknown option, no such model or one that vLLM has no task for here, fewer
+        MissingPackage: vLLM is not installed.
+        ModelError: an unknown option, no such model or one that vLLM has no task for here, fewer
             devices than asked for, or a chat template without a choice on whether to use it; --reasoning for a model
             that is not known to think, and what `decoding_of` raises.
     """
-    if find_spec("vllm") is None:
-        raise ModelError(
-            "vllm is not installed: pip install 'figeval[vllm]', preferably in an environment of its own "
-            "(it pins torch), or start `vllm serve` elsewhere and use --model vllm_server:NAME"
-        )
+    require("vllm", alternative=SERVER)
     if device is not None:
         raise ModelError("vllm runs on the device that its build is for; leave --device out")
     if batch_size != "auto":
@@ -113,7 +111,9 @@ def open_checkpoint(
     if kind != "causal":
         kind_name = checkpoint.architecture or "model of an unknown class"
         cure = (
-            f"use --model {kind}:{settings.model}" if kind else "it needs a causal model, an encoder or cross-encoder"
+            f"use --model {kind}:{settings.model}"
+            if kind
+            else "it needs a causal model, an encoder or cross-encoder"
         )
         raise ModelError(f"vllm cannot use {settings.model!r}, which is a {kind_name}; {cure}")
     check_chat_template(checkpoint, settings.apply_chat_template)

@@ -16,7 +16,18 @@ import numpy as np
 import pytest
 from transformers import GenerationConfig
 
-from figeval import AnswerFormat, Continuation, Harness, Message, ModelError, Prompt, Reply, TaskError, Text
+from figeval import (
+    AnswerFormat,
+    Continuation,
+    FigevalError,
+    Harness,
+    Message,
+    ModelError,
+    Prompt,
+    Reply,
+    TaskError,
+    Text,
+)
 from tests.plugins.servers import talkative
 from tests.plugins.test_thinking import CASES, QUESTION, checkpoint
 from tests.plugins.tiny import LINES, LONG_TEXT, POSITIONS, Workshop
@@ -500,7 +511,7 @@ def test_without_vllm_the_error_says_what_to_install(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if Path(entry) != IMITATION_FOLDER])
     for name in [name for name in sys.modules if name.partition(".")[0] == "vllm"]:
         monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(ModelError, match=r"pip install 'figeval\[vllm\]'"):
+    with pytest.raises(FigevalError, match=r"pip install 'figeval\[vllm\]', or .*vllm_server:NAME"):
         open_model("vllm", "anything")
 
 

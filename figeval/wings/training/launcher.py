@@ -15,7 +15,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from signal import SIGTERM
 from tempfile import TemporaryDirectory
@@ -24,6 +23,7 @@ from figeval import Observer, TrainError
 from figeval.io.frontend import MAX_STOP_SECONDS, end_quickly, environment_of_worker
 from figeval.io.json_files import parse_json
 from figeval.io.text import pluralize
+from figeval.io.validation import require
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.distributed import choose_device
 from figeval.wings.training.train_folder import TrainFolder
@@ -95,6 +95,7 @@ def check_resources(config: TrainConfig, device: str, gpus: int) -> None:
 
     Raises:
         TrainError: They cannot, or two options are incompatible.
+        MissingPackage: DeepSpeed is not installed.
     """
     if device == "mps":
         raise TrainError("mps is a single device for a single process; leave out --processes, --deepspeed and --fsdp")
@@ -103,8 +104,8 @@ def check_resources(config: TrainConfig, device: str, gpus: int) -> None:
             f"--processes {config.processes}, but this machine has {pluralize(gpus, 'GPU')}; use --processes {gpus}, "
             "and --nodes for more machines"
         )
-    if config.deepspeed and find_spec("deepspeed") is None:
-        raise TrainError("--deepspeed needs the library deepspeed; pip install 'figeval[deepspeed]'")
+    if config.deepspeed:
+        require("deepspeed", "--deepspeed")
     if config.optimizer == "adafactor" and (config.deepspeed or config.fsdp):
         raise TrainError("adafactor needs whole matrices, but --deepspeed and --fsdp shard them; use --optimizer adamw")
     if config.fsdp and config.mixed_precision == "fp16":

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from figeval import TrainError
+from figeval import FigevalError, TrainError
 from figeval.wings.training import launcher
 from figeval.wings.training.config import TrainConfig
 from figeval.wings.training.sharding import Zero, zero_configuration
@@ -95,8 +96,8 @@ def test_what_cannot_be(changes: dict[str, Any], device: str, cards: int, messag
 
 
 def test_deepspeed_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launcher, "find_spec", lambda name: None)
-    with pytest.raises(TrainError, match=r"pip install 'figeval\[deepspeed\]'"):
+    monkeypatch.setitem(sys.modules, "deepspeed", None)
+    with pytest.raises(FigevalError, match=r"--deepspeed needs deepspeed.*pip install 'figeval\[deepspeed\]'"):
         launcher.check_resources(config(deepspeed="zero2"), "cpu", 0)
     launcher.check_resources(config(processes=2), "cpu", 0)
 
