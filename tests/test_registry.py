@@ -198,7 +198,6 @@ PAGE = Path(__file__).resolve().parent.parent / "docs/plugins.md"
 REGISTERING = sorted(hook for hook in hooks.HOOKS if hook.startswith("register_") and hook != "register_commands")
 OF_WINGS = {"register_learners": "training", "register_presets": "training", "register_layouts": "exporters"}
 CALLED_BY = {"register_exporters": ("export", "nowhere", "--to", "csv")}
-CALLED_BY |= dict.fromkeys(("register_views", "register_run_views"), ("show", "nowhere"))
 
 
 def methods_of(hook: str) -> list[str]:

@@ -121,6 +121,7 @@ def routes(harness: Harness) -> Iterator[JSON]:
 def plugins(harness: Harness) -> Iterator[JSON]:
     """Yield one row per plugin, after loading everything that it offers, because some problems appear only then."""
     from figeval.cli.main import cli
+    from figeval.cli.views import run_views, views_by_name
     from figeval.data.readers import load_readers
     from figeval.data.sources import load_catalogue as load_sources
 
@@ -131,6 +132,10 @@ def plugins(harness: Harness) -> Iterator[JSON]:
             list(listing.rows(harness))
     load_readers(manager)
     load_sources(manager)
+    views_by_name(harness)
+    context = click.Context(cli)
+    if show := cli.get_command(context, "show"):
+        list(run_views(manager, click.Command.get_params(show, context)).usable(manager))
     for name, plugin in manager.plugins.items():
         offers = [hook.removeprefix("register_") for hook in manager.hooks_of(name)]
         yield {"name": name, "origin": plugin.origin, "offers": offers, "problems": plugin.problems}

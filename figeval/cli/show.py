@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from figeval.cli.shared import echo, echo_json, echo_json_text, include_path, print_result
-from figeval.errors import DuplicateName, PluginError
-from figeval.registry import fill, resolve
+from figeval.cli.views import run_views, views_by_name
+from figeval.registry import Entry
 
 if TYPE_CHECKING:
     from figeval.api.runs import Run
@@ -47,31 +47,23 @@ class ShowCommand(click.Command):
 
 
 def view_flags(params: Sequence[click.Parameter]) -> list[click.Option]:
-    """Return a flag for each view of runs; a name that cannot be a flag, or is one, is a problem of its plugin."""
+    """Return a flag for each view of runs."""
     from figeval.plugins import plugin_manager
 
-    names = {option for param in params for option in param.opts}
-    flags: dict[str, click.Option] = {}
-
-    def add(name: str, view: Callable[[Run], Result] | str, summary: str, *, owner: str) -> None:
-        if not isinstance(name, str) or not name.isidentifier():
-            raise PluginError(f"the view {name!r} cannot be a flag; its name may have letters, digits and underscores")
-        if f"--{name}" in names or name in flags:
-            raise DuplicateName(f"view {name!r} of {owner}: `figeval show` has this flag already; rename it")
-        flags[name] = click.Option(
-            [f"--{name}"],
+    return [
+        click.Option(
+            [f"--{view.name}"],
             is_flag=True,
             expose_value=False,
             callback=partial(choose_view, view),
-            help=f"For a run: {summary}",
+            help=f"For a run: {view.summary}",
         )
-
-    fill(plugin_manager(), "register_run_views", add)
-    return list(flags.values())
+        for view in run_views(plugin_manager(), params)
+    ]
 
 
 def choose_view(
-    view: Callable[[Run], Result] | str, context: click.Context, _parameter: click.Parameter, is_given: bool
+    view: Entry[Callable[[Run], Result]], context: click.Context, _parameter: click.Parameter, is_given: bool
 ) -> None:
     """Pass the view of a flag to the command as `view`. Raises `UsageError` if another one is given as well."""
     if not is_given:
@@ -95,7 +87,7 @@ def show(
     by: str | None,
     include_path: tuple[Path, ...],
     as_json: bool,
-    view: Callable[[Run], Result] | str | None = None,
+    view: Entry[Callable[[Run], Result]] | None = None,
 ) -> None:
     """Show the table of a run or a training, or describe a task, suite, model, preset or anything else with a name.
 
@@ -128,7 +120,7 @@ def show(
 
 
 def show_run(
-    path: Path, task: str | None, by: str | None, view: Callable[[Run], Result] | str | None, as_json: bool
+    path: Path, task: str | None, by: str | None, view: Entry[Callable[[Run], Result]] | None, as_json: bool
 ) -> None:
     """Print the table of a run, with its status and progress if it is not complete, or a view of it."""
     from figeval.api.runs import load
@@ -139,7 +131,7 @@ def show_run(
     if task is not None:
         run = select_task(run, task)
     if view is not None:
-        print_result(resolve(view)(run), as_json=as_json)
+        print_result(view.load()(run), as_json=as_json)
         return
     if as_json:
         echo_json_text(run.record.model_dump_json(indent=1))
@@ -253,20 +245,6 @@ def model_card(harness: Harness, name: str) -> Result:
 
     entry = harness.backends.registry.entry(name)
     return ModelCard(name, entry.summary, entry.owner, model_details(harness, name)["options"])
-
-
-def views_by_name(harness: Harness) -> dict[str, Callable[[], Result]]:
-    """Return functions that describe the things of plugins, by their names."""
-    views: dict[str, Callable[[], Result]] = {}
-
-    def add(kind: str, names: Any, view: Any, *, owner: str) -> None:
-        for name in resolve(names)(harness):
-            if name in views:
-                raise DuplicateName(f"{kind} {name!r} of {owner} is already registered; rename it")
-            views[name] = lambda name=name: resolve(view)(harness, name)  # type: ignore[misc]
-
-    fill(harness.manager, "register_views", add)
-    return views
 
 
 def show_task(facts: TaskInfo, as_json: bool) -> None:

@@ -276,6 +276,18 @@ def test_a_view_whose_name_cannot_be_a_flag_costs_only_itself(
     assert all(any(repr(name) in line for line in warnings) for name in bad_names)
 
 
+def test_what_is_wrong_with_views_is_listed_with_their_plugin(cli: Cli, install: Callable[..., None]) -> None:
+    views = offering("names", "json")
+    absent = ModuleType("absent")
+    absent.register_run_views = figeval.hookimpl(  # type: ignore[attr-defined]
+        lambda register: register("absent", "nowhere_at_all:View", "it cannot be imported.")
+    )
+    install(views, absent)
+    problems = {row["name"]: row["problems"] for row in json.loads(cli("ls", "plugins", "--json").out)}
+    assert "'json'" in " ".join(problems["views"]) and len(problems["views"]) == 1
+    assert "nowhere_at_all" in " ".join(problems["absent"]) and len(problems["absent"]) == 1
+
+
 # ---- models ---------------------------------------------------------------------------------------------------------
 
 
