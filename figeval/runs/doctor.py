@@ -90,35 +90,35 @@ def packages() -> tuple[JSON, list[str]]:
     return versions, problems
 
 
-def requirement_texts() -> list[str]:
-    """Return the requirements in figeval's metadata, or an empty list for a checkout that was never installed."""
+def requirement_texts(distribution: str = "figeval") -> list[str]:
+    """Return the requirements in the metadata of a distribution, or an empty list if it is not installed."""
     try:
-        return requires("figeval") or []
+        return requires(distribution) or []
     except PackageNotFoundError:
         return []
 
 
 def extras() -> dict[str, dict[str, str]]:
     """Return the versions of the packages of each optional extra, empty if one of them is not installed."""
-    from packaging.requirements import Requirement
-
-    extra_names = metadata("figeval").get_all("Provides-Extra") if requirement_texts() else None
-    requirements = [Requirement(text) for text in requirement_texts()]
-
-    def package_names(extra: str) -> Iterator[str]:
-        for requirement in requirements:
-            if requirement.marker is not None and requirement.marker.evaluate({"extra": extra}):
-                if requirement.name == "figeval":  # an extra that contains others
-                    for contained in requirement.extras:
-                        yield from package_names(contained)
-                else:
-                    yield requirement.name
-
+    names = metadata("figeval").get_all("Provides-Extra") if requirement_texts() else None
     versions_by_extra = {}
-    for extra in (name for name in extra_names or () if name not in COLLECTIONS):
-        has = {name: provenance.installed_version(name) for name in package_names(extra)}
+    for extra in (name for name in names or () if name not in COLLECTIONS):
+        has = {name: provenance.installed_version(name) for name in extra_packages("figeval", extra)}
         versions_by_extra[extra] = {} if None in has.values() else {name: str(value) for name, value in has.items()}
     return versions_by_extra
+
+
+def extra_packages(distribution: str, extra: str) -> Iterator[str]:
+    """Yield what an extra of a distribution adds to it, with what the extras add that it names: `sacrebleu[ja]`."""
+    from packaging.requirements import Requirement
+
+    for requirement in map(Requirement, requirement_texts(distribution)):
+        marker = requirement.marker
+        if marker is not None and marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""}):
+            if requirement.name != distribution:
+                yield requirement.name
+            for contained in sorted(requirement.extras):
+                yield from extra_packages(requirement.name, contained)
 
 
 def devices() -> list[str]:

@@ -76,6 +76,17 @@ def test_only_a_machine_with_everything_lacks_nothing(
     assert cli("doctor").out.splitlines()[-1] == "no problems found"
 
 
+@pytest.mark.parametrize("extra", ["whole", "part"])
+def test_an_extra_is_installed_with_the_packages_of_the_extras_that_it_names(
+    extra: str, cli: Cli, described_as: Callable[..., None]
+) -> None:
+    described_as("figeval", f"Provides-Extra: {extra}", f"Requires-Dist: divider[{extra}]; extra == '{extra}'")
+    described_as("divider", f"Provides-Extra: {extra}", f"Requires-Dist: {extra}-words; extra == '{extra}'")
+    described_as("whole-words")
+    has = {"divider": "99.0", "whole-words": "99.0"} if extra == "whole" else {}
+    assert facts(cli)["facts"]["extras"] == {extra: has}
+
+
 def test_what_the_cache_holds(cli: Cli, own_home: Path) -> None:
     (own_home / "data" / "epic").mkdir(parents=True)
     (own_home / "data" / "epic" / "all_proverbs.json").write_text("wrong")
