@@ -29,6 +29,7 @@ OWN_FLAGS = {  # flag that only some models take, which is no option of theirs â
     "resubmit_lost": "is for models with a batch API, such as openai:NAME and anthropic:NAME",
     "reasoning": "is for models that write and can think before they answer",
 }
+OF_THE_RUN = frozenset({"account"})  # arguments of factories that a run gives, and nobody else
 CHANGING = "a text that changes whenever an answer could"
 WANTED = f"return {CHANGING} (a version, a digest of the weights)"
 
@@ -249,8 +250,9 @@ def open_model(
     parameters = signature.parameters
     open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     for option in options:
-        if option not in parameters and not open_ended:
-            raise ModelError(f"model {name!r} has no option {option!r}{near(option, set(parameters) - {'model'})}")
+        if option in OF_THE_RUN or (option not in parameters and not open_ended):
+            names = set(parameters) - {"model", *OF_THE_RUN}
+            raise ModelError(f"model {name!r} has no option {option!r}{near(option, names)}")
         if option in OWN_FLAGS and option in parameters:  # a changed option makes another run, a raised budget must not
             raise ModelError(f"{option} is a flag, not an option of the model; write --{option}")
     for flag, reason in OWN_FLAGS.items():

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from figeval.models.model import OWN_FLAGS
+from figeval.models.model import OF_THE_RUN, OWN_FLAGS
 
 SECTION = re.compile(r"^(?:Args|Attributes):\n((?:[ \t]+.*\n?|\n)+)", re.MULTILINE)
 ENTRY = re.compile(r"^    (\*{0,2}\w+(?:, \w+)*): (.*(?:\n     .*)*)", re.MULTILINE)
@@ -39,7 +39,7 @@ class ModelOption:
 
 
 def model_options(factory: Callable[..., Any]) -> list[ModelOption]:
-    """Return the options of a model; its first parameter is the model's name, and flags of `run` are no options.
+    """Return the options of a model; its first parameter is its name; others are flags of `run` or set by it.
 
     Raises:
         TypeError, ValueError: the factory has no signature.
@@ -47,7 +47,8 @@ def model_options(factory: Callable[..., Any]) -> list[ModelOption]:
     source = getattr(factory, "settings", factory)
     helps = dict([*_helps(factory), *_helps(source)])
     parameters = list(inspect.signature(factory).parameters.values())[1:]
-    return [_option(parameter, source, helps) for parameter in parameters if parameter.name not in OWN_FLAGS]
+    hidden = OWN_FLAGS.keys() | OF_THE_RUN
+    return [_option(parameter, source, helps) for parameter in parameters if parameter.name not in hidden]
 
 
 def _option(parameter: inspect.Parameter, source: object, helps: dict[str, str]) -> ModelOption:

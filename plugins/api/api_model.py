@@ -205,13 +205,13 @@ class ApiModel:
             "tokens_in": usage.tokens_in,
             "tokens_out": usage.tokens_out,
             "cost": self.budget.cost(usage, self.budget.batched),
-            **({"prices": self._prices()} if self.settings.price_source else {}),
+            **({"prices": self._prices()} if self.client.price_source else {}),
             **({"warnings": warnings} if (warnings := [*self._warnings()]) else {}),
         }
 
     def _prices(self) -> JSON:
         settings = self.settings
-        return {"input": settings.input_price, "output": settings.output_price, "source": settings.price_source}
+        return {"input": settings.input_price, "output": settings.output_price, "source": self.client.price_source}
 
     def _warnings(self) -> Iterator[str]:
         """Yield sentences about the count of tokens, and about flags that the server seems not to know."""

@@ -52,7 +52,6 @@ class ApiSettings:
         extra_body: further fields of every request, as a JSON object.
         input_price: price per million tokens read; None for that of a file of prices (`prices`), if it has one.
         output_price: price per million tokens written.
-        price_source: where the prices are from, if the user did not give them.
         max_cost: limit of a run over all its sessions, in the currency of the prices.
         max_tokens: limit of a run over all its sessions, in tokens read and written.
         batch: whether requests go through the batch API (--batch).
@@ -82,7 +81,6 @@ class ApiSettings:
     extra_body: Mapping[str, JSONValue] = field(default_factory=dict)
     input_price: float | None = None
     output_price: float | None = None
-    price_source: str = ""
     max_cost: float | None = None
     max_tokens: int | None = None
     batch: bool = False

@@ -118,11 +118,17 @@ def no_cookies() -> CookieJar:
 
 @dataclass(slots=True)
 class Client(Generic[D]):
-    """A client of one endpoint, which it asks in one dialect. `met` is True once the server has answered."""
+    """A client of one endpoint, which it asks in one dialect.
+
+    Attributes:
+        price_source: where the prices in the settings are from, if the user did not give them.
+        met: whether the server has answered.
+    """
 
     dialect: D
     endpoint: Endpoint
     settings: ApiSettings
+    price_source: str = ""
     met: bool = False
     _served_models: str | None = None
 

@@ -79,8 +79,9 @@ def open_client(provider: Provider, settings: ApiSettings) -> Client[ChatDialect
     """
     endpoint = resolve_endpoint(settings, provider.url, provider.key_variable)
     settings = replace(settings, base_url=endpoint.url, structured=settings.structured or provider.structured)
-    settings = add_prices(settings, official=provider.has_list_prices and endpoint.url == provider.url)
-    return Client(provider.dialect(settings), endpoint, settings)
+    is_official = provider.has_list_prices and endpoint.url == provider.url
+    settings, price_source = add_prices(settings, official=is_official)
+    return Client(provider.dialect(settings), endpoint, settings, price_source)
 
 
 def open_model(provider: Provider, settings: ApiSettings) -> ApiModel:
@@ -91,19 +92,24 @@ def open_model(provider: Provider, settings: ApiSettings) -> ApiModel:
     return ApiModel(client)
 
 
-def add_prices(settings: ApiSettings, *, official: bool) -> ApiSettings:
-    """Return the settings with the prices of a file, unless the user gave one by hand. Raises `ModelError`."""
+def add_prices(settings: ApiSettings, *, official: bool) -> tuple[ApiSettings, str]:
+    """Return the settings with the prices of a file, and their source, unless the user gave one by hand.
+
+    Raises:
+        ModelError: --max_cost is given, and there is no price.
+    """
+    source = ""
     if settings.input_price is None and settings.output_price is None:
         known_price = price_of(settings.model, official=official)
         if known_price is not None:
             price, source = known_price.price, known_price.source
-            settings = replace(settings, input_price=price.input, output_price=price.output, price_source=source)
+            settings = replace(settings, input_price=price.input, output_price=price.output)
     if settings.max_cost is not None and (settings.input_price is None or settings.output_price is None):
         raise ModelError(
             "--max_cost needs prices: --model_args input_price=…,output_price=… per million tokens, or an entry for "
             f"{settings.model!r} in {user_file()}"
         )
-    return settings
+    return settings, source
 
 
 openai = Configured(

@@ -133,9 +133,8 @@ def test_every_option_of_every_model_has_a_type_and_help(cli: Cli) -> None:
     options = [(model, option) for model, listed in models.items() for option in listed]
     assert not [(model, option["name"]) for model, option in options if not (option["help"] and option["type"])]
     names = {model: {option["name"] for option in listed} for model, listed in models.items()}
-    assert {"pooling", "query_prompt", "dtype"} <= names["encoder"] and {"model", "max_cost"}.isdisjoint(
-        names["openai"]
-    )
+    assert {"pooling", "query_prompt", "dtype"} <= names["encoder"]
+    assert {"model", "max_cost", "account", "price_source"}.isdisjoint(names["openai"])
     shown = cli("show", "encoder").out
     assert all(name in shown for name in names["encoder"])
     assert json.loads(cli("show", "encoder", "--json").out)["options"] == models["encoder"]

@@ -412,6 +412,8 @@ BAD_OPTIONS = [
     ({"extra_body": "[1]"}, "extra_body is not a JSON object"),
     ({"memo": "perhaps"}, "memo=perhaps must be on or off"),
     ({"max_completion_tokens_key": "n"}, "max_completion_tokens_key is max_tokens or max_completion_tokens"),
+    ({"account": "mine"}, "has no option 'account'"),
+    ({"price_source": "mine"}, "has no option 'price_source'"),
     ({"max_cost": 1}, "max_cost is a flag, not an option of the model; write --max_cost"),
 ]
 
