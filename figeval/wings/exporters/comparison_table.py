@@ -71,7 +71,7 @@ def comparison_table(  # noqa: PLR0913 - one argument per choice of the user
     models = [headings(runs)[run] for run in shown_runs]
     notes = [
         *_notes(runs, lines, gaps, against, intervals=intervals, is_tested=bool(differing)),
-        *map(sentence, names.notes(lines)),
+        *map(sentence, names.notes(line.task for line in lines)),
     ]
     lines = names.rename_lines(lines)
     tabular = _tabular(lines, models, shown_runs, differing, intervals=intervals, examples=examples)

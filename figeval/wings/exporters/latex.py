@@ -68,7 +68,8 @@ def export(  # noqa: PLR0913 - one argument per choice of the user
     if measured and layout in ("", COMPARISON):
         raise OptionError("--measured is for the tables of papers; add --layout NAME, e.g. --layout storal_table_8")
     style, table_names = FloatStyle(label, caption, wide, width), TableNames(dict(names or {}))
-    runs = table_names.rename(runs)
+    files = list(read_measured(measured))
+    runs = table_names.rename(runs, (number.model for file in files for number in file.numbers))
     if layout == COMPARISON:
         assert compare is not None
         return comparison_table(
@@ -86,8 +87,9 @@ def export(  # noqa: PLR0913 - one argument per choice of the user
         raise OptionError(f"{choices[0]} is for the layout {COMPARISON}; add --layout {COMPARISON}")
     if layout:
         assert layouts is not None
-        files = list(read_measured(measured))
-        return layout_table(layouts.get(layout), runs, files, style, intervals=intervals, examples=examples)
+        table_layout = table_names.rename_layout(layouts.get(layout))
+        files = [*map(table_names.rename_numbers, files)]
+        return layout_table(table_layout, runs, files, style, intervals=intervals, examples=examples)
     if intervals or examples:
         raise OptionError("intervals and examples are for layouts; add --layout, e.g. --layout comparison")
     if not runs:
@@ -109,7 +111,7 @@ def _every_score(runs: Sequence[RunRecord], style: FloatStyle, names: TableNames
         task = line.task
     head = ["Task", "Metric", "$n$", *map(escape, grid.head[3:])]
     tabular = Tabular(["l", "l", *"r" * (len(head) - 2)], head, blocks, 3)
-    notes = [*map(sentence, (*route_notes(runs), *table_notes(runs), *names.notes(lines)))]
+    notes = [*map(sentence, (*route_notes(runs), *table_notes(runs), *names.notes(line.task for line in lines)))]
     floats = [*table_floats([*tabular.parts(style.width_pt)], _caption(runs, lines), "figeval", notes, style)]
     options = option_table(runs, CELLS).grid
     if options.rows:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from figeval import OptionError, RunRecord
 from figeval.io.text import near
+from figeval.records.reference import MeasuredNumbers
 from figeval.records.schema import BaselineRecord
+from figeval.wings.exporters.layouts import Panel, TableLayout
 from figeval.wings.exporters.score_table import ScoreLine
 
 
@@ -17,13 +19,17 @@ class TableNames:
 
     labels: Mapping[str, str] = field(default_factory=dict)
 
-    def rename(self, runs: Sequence[RunRecord]) -> list[RunRecord]:
+    def rename(self, runs: Sequence[RunRecord], further_models: Iterable[str] = ()) -> list[RunRecord]:
         """Return the runs with labels in place of the names of models and trivial models.
 
+        Args:
+            runs: the runs of the table.
+            further_models: names of models in the table that no run has.
+
         Raises:
-            OptionError: a label belongs to no model, trivial model, task or metric of the runs.
+            OptionError: a label belongs to no model, trivial model, task or metric of the table.
         """
-        options = dict.fromkeys(name for run in runs for name in _names(run))
+        options = dict.fromkeys([*(name for run in runs for name in _names(run)), *further_models])
         for name in self.labels:
             if not options:
                 raise OptionError(f"names has {name!r:.80}, but there is no run whose names it could replace")
@@ -42,16 +48,33 @@ class TableNames:
         """Return the lines of a table with labels in place of the names of tasks and metrics."""
         return [replace(line, task=self._label(line.task), metric=self._label(line.metric)) for line in lines]
 
+    def rename_layout(self, layout: TableLayout) -> TableLayout:
+        """Return a layout with labels of tasks and metrics in place of its own headings, and a note on them."""
+        notes = (*layout.notes, *(f"{note}." for note in self.notes(layout.tasks)))
+        return layout.model_copy(update={"panels": tuple(map(self._rename_panel, layout.panels)), "notes": notes})
+
+    def _rename_panel(self, panel: Panel) -> Panel:
+        groups = []
+        for group in panel.groups:
+            measures = [
+                measure.model_copy(update={"head": self.labels.get(measure.metric, measure.head)})
+                for measure in group.measures
+            ]
+            head = self.labels.get(group.task, group.head)
+            groups.append(group.model_copy(update={"head": head, "measures": tuple(measures)}))
+        return panel.model_copy(update={"groups": tuple(groups)})
+
+    def rename_numbers(self, file: MeasuredNumbers) -> MeasuredNumbers:
+        """Return numbers that no run holds with labels in place of the names of their models."""
+        numbers = [number.model_copy(update={"model": self._label(number.model)}) for number in file.numbers]
+        return file.model_copy(update={"numbers": tuple(numbers)})
+
     def _label(self, name: str) -> str:
         return self.labels.get(name, name)
 
-    def notes(self, lines: Sequence[ScoreLine]) -> Iterator[str]:
-        """Yield which tasks stand behind labels, so that others can run them."""
-        tasks = [
-            f"{self.labels[name]} ({name})"
-            for name in dict.fromkeys(line.task for line in lines)
-            if name in self.labels
-        ]
+    def notes(self, names: Iterable[str]) -> Iterator[str]:
+        """Yield which of the tasks of a table stand behind labels, so that others can run them."""
+        tasks = [f"{self.labels[name]} ({name})" for name in dict.fromkeys(names) if name in self.labels]
         if tasks:
             yield f"Tasks in figeval: {', '.join(tasks)}"
 

@@ -180,6 +180,17 @@ def test_the_contrast_stands_beside_tasks_with_a_single_right_answer(tmp_path: P
     assert "the right answer is no" not in text, "a task that is not shown"
 
 
+def test_authors_choose_the_names_in_the_table_of_a_paper(tmp_path: Path) -> None:
+    names = {"minilm": "MiniLM", "chance": "guessing", "epic_retrieval_seen": "Known proverbs", "acc": "right"}
+    text = latex(MINILM, layout="epic_table_7", names=names)
+    assert "MiniLM & 8.2" in text and "guessing & " in text
+    assert "Known proverbs" in text and "{right}" in text
+    assert r"Tasks in figeval: Known proverbs (epic\_retrieval\_seen)." in text
+    file = numbers_file(tmp_path, {"part": "storal_table_8", "metric": "x", "model": "person", "value": 1})
+    with pytest.raises(OptionError, match="did you mean 'person'"):
+        latex(layout="storal_table_8", measured=[file], names={"persn": "human"})
+
+
 def test_runs_without_a_task_of_the_table_are_left_out_with_a_note(tmp_path: Path) -> None:
     seen = run(task("epic_retrieval_seen"), task("other", warnings=["a warning about another task"]))
     other = run(task("other"), identity="22222222")
