@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING
 from pathlib import Path
+from shlex import quote
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -115,7 +116,7 @@ def former_flags(command: C) -> C:
     def refuse(_context: click.Context, parameter: click.Parameter, value: str | None) -> None:
         if value is not None:
             raise click.UsageError(
-                f"--{parameter.name} is a setting of tasks now; write --set {parameter.name}={value}"
+                f"--{parameter.name} is a setting of tasks now; write --set {quote(f'{parameter.name}={value}')}"
             )
 
     for name in FORMER_FLAGS:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePath
+from shlex import join, quote
 from string import Template
 from typing import TYPE_CHECKING, Any, cast
 
@@ -90,7 +91,7 @@ def task(name: str, kind: str | None, source: str | None, columns: str, director
         texts |= drafts(SCAFFOLD / "common", root, name, **variables)
     write(texts, {schema: schema_text("task") + "\n"} if task_file is not None else {})
     if task_file is not None:
-        click.echo(f"next: figeval validate {task_file}")
+        click.echo(f"next: figeval validate {quote(str(task_file))}")
 
 
 @new.command()
@@ -121,7 +122,7 @@ def plugin(name: str, kind: str | None, directory: Path | None) -> None:
         | tasks,
         {schema: schema_text("task") + "\n"},
     )
-    click.echo(f"next: pip install -e {root}")
+    click.echo(f"next: pip install -e {quote(str(root))}")
     click.echo(f"      figeval validate {task_name}")
     click.echo(f"      figeval run --tasks {task_name} --model {name}")
 
@@ -145,7 +146,7 @@ def write_drafts(name: str, source: str, kind: str, columns: str, root: Path) ->
     for task in tasks:
         for fact in task.facts:
             click.echo(f"{task.name}: {clean(fact)}")
-    click.echo(f"next: figeval validate {' '.join(str(path) for path in texts)}")
+    click.echo(f"next: figeval validate {join(map(str, texts))}")
 
 
 def copy_rows(file: Path, copy: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -129,4 +130,4 @@ def write_template(file: Path, seeds: str | None, flags: dict[str, Any]) -> None
     for template in templates:
         echo(f"  {template.task}: {pluralize(template.n, 'example')}; write {template.form}")
     instead = "--write_template" if seeds is None else "--write_template and --seeds"
-    echo(f"then: the same command with --predictions {file} instead of {instead}")
+    echo(f"then: the same command with --predictions {quote(str(file))} instead of {instead}")

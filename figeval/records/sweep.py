@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from shlex import quote
 from statistics import fmean
 from typing import Any, TypeAlias, TypeVar
 
@@ -162,7 +163,7 @@ def whole_runs(path: Path) -> Iterator[Path]:
     else:
         runs = [path]
     if not runs:
-        raise RecordError(f"{path} has no runs; evaluate the model with `figeval run --model {path}`")
+        raise RecordError(f"{path} has no runs; evaluate the model with `figeval run --model {quote(str(path))}`")
     yield from runs
 
 

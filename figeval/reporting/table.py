@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from shlex import quote
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -269,7 +270,7 @@ def show_folded(record: RunRecord, console: Console, path: Path) -> None:
     marked = [explanation.line for explanation in explained if explanation.mark]
     total = len(notes_by_kind) + len(explained)
     print_grids(
-        console, grids(record, marks), [*marked, *lines, f"figeval show {path} prints all {total} notes"]
+        console, grids(record, marks), [*marked, *lines, f"figeval show {quote(str(path))} prints all {total} notes"]
     )
 
 

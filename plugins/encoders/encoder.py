@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from figeval.errors import ModelError, OptionNeeded
@@ -426,7 +427,7 @@ def open_encoder(settings: PromptedSettings) -> Encoder:
     settings = with_declared(settings, checkpoint)
     if checkpoint.sentence_class and not checkpoint.is_sentence_transformer:
         backend = backend_of(checkpoint)
-        cure = f"; use --model {backend}:{settings.model}" if backend else ""
+        cure = f"; use --model {quote(f'{backend}:{settings.model}')}" if backend else ""
         kind = checkpoint.sentence_class
         raise ModelError(f"{settings.model!r} is a {kind}, which produces no sentence vectors{cure}")
     check_modules(checkpoint, trusted=settings.trust_remote_code)

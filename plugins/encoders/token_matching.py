@@ -15,6 +15,7 @@ from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from figeval.errors import ModelError, OptionNeeded
@@ -394,7 +395,7 @@ def open_late(settings: MatchingSettings) -> LateMatcher:
 def _other_kind(checkpoint: Checkpoint, name: str) -> ModelError:
     kind = checkpoint.sentence_class or checkpoint.architecture or "model without an architecture"
     backend = backend_of(checkpoint)
-    cure = f"use --model {backend}:{checkpoint.model}" if backend else "no built-in backend is for that"
+    cure = f"use --model {quote(f'{backend}:{checkpoint.model}')}" if backend else "no built-in backend is for that"
     return ModelError(f"{name!r} cannot use {checkpoint.model!r}, which is a {kind}; {cure}")
 
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from figeval.errors import ModelError
@@ -90,7 +91,7 @@ class ModelRequest:
         if backend in ENCODERS:
             raise ModelError(
                 f"lm_eval:{self.name} cannot use {checkpoint.model!r}, which is a {checkpoint.architecture}: lm-eval "
-                f"would read it from left to right; use --model {backend}:{checkpoint.model}"
+                f"would read it from left to right; use --model {quote(f'{backend}:{checkpoint.model}')}"
             )
         check_chat_template(checkpoint, apply_chat_template)
 

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Any, TypeVar
 
 from figeval.errors import ModelError
@@ -377,7 +378,7 @@ def require(checkpoint: Checkpoint, *backends: str) -> None:
     if nameless or {backend, by_class(checkpoint)} & {*backends}:
         return
     kind = checkpoint.sentence_class or checkpoint.architecture or f"{checkpoint.config.get('model_type', 'no model')}"
-    cure = f"use --model {backend}:{checkpoint.model}" if backend else "no built-in backend is for that"
+    cure = f"use --model {quote(f'{backend}:{checkpoint.model}')}" if backend else "no built-in backend is for that"
     raise ModelError(f"{backends[-1]!r} cannot use {checkpoint.model!r}, which is a {kind}; {cure}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from dataclasses import fields
+from shlex import quote
 from typing import Any
 
 from figeval.errors import ModelError
@@ -97,7 +98,8 @@ def open_checkpoint(
     """
     kind = backend_of(checkpoint)
     if checkpoint.base is not None:
-        raise ModelError(f"vllm takes no adapter; use --model {kind or 'causal'}:{settings.model}, or merge it")
+        other = quote(f"{kind or 'causal'}:{settings.model}")
+        raise ModelError(f"vllm takes no adapter; use --model {other}, or merge it")
     if kind == "encoder":
         return VllmEncoder(settings, checkpoint, place_prompts(checkpoint, settings.prompts, settings.instruction))
     options = {
@@ -111,7 +113,7 @@ def open_checkpoint(
     if kind != "causal":
         kind_name = checkpoint.architecture or "model of an unknown class"
         cure = (
-            f"use --model {kind}:{settings.model}"
+            f"use --model {quote(f'{kind}:{settings.model}')}"
             if kind
             else "it needs a causal model, an encoder or cross-encoder"
         )

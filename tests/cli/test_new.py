@@ -254,10 +254,10 @@ def test_the_next_step_names_a_file_that_is_there(scaffold: Path, cli: Cli) -> N
     assert "next:" not in cli("new", "task", "zed", "--type", "prices").out
     assert [path.name for path in Path("zed").iterdir()] == ["zed.jsonl"]  # all others would be of a task file
     (scaffold / "NAME_hard.task.yaml.in").write_text("name: $name")
-    out = cli("new", "task", "zed", "--type", "prices", "--directory", "again").out
-    assert out.splitlines()[-1] == "next: figeval validate again/zed_hard.task.yaml"
-    readme = Path("again/README.md").read_text()
+    out = cli("new", "task", "zed", "--type", "prices", "--directory", "my tasks").out
+    assert out.splitlines()[-1] == "next: figeval validate 'my tasks/zed_hard.task.yaml'"
+    readme = Path("my tasks/README.md").read_text()
     assert "    figeval validate zed_hard.task.yaml\n" in readme
-    written = {str(path.relative_to("again")) for path in Path("again").rglob("*") if path.is_file()}
+    written = {str(path.relative_to("my tasks")) for path in Path("my tasks").rglob("*") if path.is_file()}
     assert written - set(re.findall("`(.*?)`", readme)) == {"README.md"}
-    assert 'HERE / "zed_hard.task.yaml"' in Path("again/test_zed.py").read_text()
+    assert 'HERE / "zed_hard.task.yaml"' in Path("my tasks/test_zed.py").read_text()

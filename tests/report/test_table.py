@@ -233,13 +233,13 @@ def test_many_notes_of_a_run_are_folded_and_their_scores_marked(tmp_path: Path) 
     biased = task("biased", warnings=["picked with the help of minilm", *(f"remark {number}" for number in range(9))])
     record = run(task("plain"), biased, task("silent", counts={"ok": 30, "refusal": 10}))
     out = io.StringIO()
-    Run(record, tmp_path).print_summary(Console(file=out, width=200))
+    Run(record, tmp_path / "my run").print_summary(Console(file=out, width=200))
     text = out.getvalue()
     values = {line.split()[0]: line.split()[3] for line in text.splitlines() if "by_cosine" in line}
     assert values == {"plain": "0.2500", "biased": "0.2500!", "silent": "0.2500?"}
     below = text.partition("silent")[2].splitlines()[1:]
     assert below[0].startswith("  ! 10 warnings, such as: biased: picked with the help of minilm")
-    assert below[-1] == f"  figeval show {tmp_path} prints all {len(notes(record))} notes"
+    assert below[-1] == f"  figeval show '{tmp_path}/my run' prints all {len(notes(record))} notes"
     assert len(below) <= 6
     short = run(task("biased", warnings=["picked with the help of minilm"]))
     out = io.StringIO()

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, get_args
 
 from figeval import JSON, Column, Harness, OptionError, Result, Table, TaskSpec
@@ -406,7 +407,7 @@ class JudgedItems(Result):
             read, written = record.description["tokens_in"], record.description["tokens_out"]
             yield f"{read:,} tokens read, {written:,} written{price}"
         file = self.path / f"judge_{self.judged.name}.json"
-        yield f"{file}: figeval annotate import --to {self.path} compares it with people"
+        yield f"{file}: figeval annotate import --to {quote(str(self.path))} compares it with people"
 
     def __repr__(self) -> str:
         answers = pluralize(len(self.judged.rows), "answer")

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from figeval import (
@@ -130,7 +131,7 @@ def ask_judge(judging: Judging, harness: Harness, observer: Observer) -> JudgeAn
     if key.gold:
         raise OptionError(
             f"{judging.folder} has questions with a right answer, which need no judge; use `figeval run --tasks "
-            f"{key.task} --model {judging.model}`"
+            f"{quote(key.task)} --model {quote(judging.model)}`"
         )
     sheet = read_questionnaire(judging.folder, key)
     template = judging.load_template(sheet)

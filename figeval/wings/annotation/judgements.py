@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 
 from figeval import DataError, OptionError, RecordError, TaskRecord
 from figeval.io.files import cure, replacing
@@ -163,7 +164,9 @@ def _read_sample(folder: Path, items: Key) -> JudgedSample:
     key = read_key(folder)
     judgements = tuple(_read_stored(folder, key, frozenset()))
     if not judgements:
-        raise DataError(f"{folder} has no judgements; import them first: figeval annotate import --to {folder}")
+        raise DataError(
+            f"{folder} has no judgements; import them first: figeval annotate import --to {quote(str(folder))}"
+        )
     labels = labels_by_criterion(key, judgements)
     scales = {criterion.name: criterion.labels for criterion in key.all_criteria if criterion.name in labels}
     if not any(scales.get(criterion.name) == criterion.labels for criterion in items.all_criteria):

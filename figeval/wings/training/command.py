@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
@@ -199,7 +200,7 @@ def _train_model(config: TrainConfig, observer: Observer) -> int:
         for note in filter(None, (gain(training.record), weights(training.record))):
             say(console, note)
     model = Harness().backends.folder_name(training.path)
-    say(console, f"saved to {training.path}; next: figeval run --tasks {config.task} --model {model}")
+    say(console, f"saved to {training.path}; next: figeval run --tasks {quote(config.task)} --model {quote(model)}")
     return 0 if run is None or run.complete else 1
 
 

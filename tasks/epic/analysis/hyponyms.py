@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from figeval.errors import DataError
@@ -110,7 +111,7 @@ def _find_wordnet(root: Path) -> Any:
             return nltk.data.find(path, [str(root)])
         except LookupError:
             continue
-    cure = f"run `python -m nltk.downloader -d {root} wordnet`"
+    cure = f"run `python -m nltk.downloader -d {quote(str(root))} wordnet`"
     raise DataError(f"--wordnet {root} does not contain corpora/wordnet; {cure}")
 
 
