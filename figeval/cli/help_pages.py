@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
 
 import click
 
+C = TypeVar("C", bound=Callable[..., object] | click.Command)
 DEFAULT_HEADING = "Options"  # heading of options that name none
 MAX_NAME_WIDTH = 30  # of the first column, as in click's own pages
 SHOW_ALL = f"{__name__}.show_all"  # key in a context: whether all options are shown
@@ -23,6 +26,11 @@ class HeadedOption(click.Option):
         super().__init__(*args, **kwargs)
         self.heading = heading
         self.is_common = is_common
+
+
+def option_under(heading: str) -> Callable[..., Callable[[C], C]]:
+    """Return `click.option` for common options under a heading."""
+    return partial(click.option, cls=HeadedOption, heading=heading, is_common=True)
 
 
 class HeadedCommand(click.Command):

@@ -17,6 +17,7 @@ import click
 
 from figeval.cli.help_pages import HeadedCommand as HeadedCommand
 from figeval.cli.help_pages import HeadedOption as HeadedOption
+from figeval.cli.help_pages import option_under as option_under
 from figeval.io.files import EXTERNAL
 from figeval.io.settings import parse_settings
 from figeval.io.text import clean, shown_json, whole_number

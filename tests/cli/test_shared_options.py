@@ -89,6 +89,25 @@ def test_help_shows_the_common_flags_under_headings_and_help_all_shows_all(
     assert "--help-all" in short and cli(command, "--help_all").out == full
 
 
+@pytest.mark.parametrize(
+    ("command", "headings"),
+    [
+        pytest.param(
+            "export", "Output, Texts of the examples, Tables of papers and of comparisons, LaTeX", id="export"
+        ),
+        pytest.param("compare", "What is compared, Tests", id="compare"),
+        pytest.param("annotate export", "Output, What is judged, Annotators, Battles", id="annotate export"),
+        pytest.param("annotate import", "Judgements, Results", id="annotate import"),
+    ],
+)
+def test_flags_of_commands_of_wings_stand_under_headings(command: str, headings: str, cli: Cli) -> None:
+    page = cli(*command.split(), "--help").out
+    assert re.findall(r"^(\w.*):$", page, re.MULTILINE) == [*headings.split(", "), "Options"]
+    assert set(re.findall(r"^  (?:-\w, )*--(\w+)", page.partition("\nOptions:\n")[2], re.MULTILINE)) <= {
+        *("json", "latex", "help")
+    }
+
+
 def test_arguments_are_not_among_the_options(cli: Cli) -> None:
     assert cli("preview", "--help").out.count("TASK...") == 1
 

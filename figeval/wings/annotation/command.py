@@ -9,10 +9,13 @@ from typing import Any
 import click
 
 from figeval import print_result, shared_options
-from figeval.cli.shared import C, as_latex, echo, include_path
+from figeval.cli.shared import C, HeadedCommand, as_latex, echo, include_path, option_under
 from figeval.io.text import pluralize
 
 PATH = click.Path(path_type=Path)
+item_option, annotator_option = option_under("What is judged"), option_under("Annotators")
+battle_option, output_option = option_under("Battles"), option_under("Output")
+judgement_option, result_option = option_under("Judgements"), option_under("Results")
 
 
 def split_at_commas(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[str, ...]:
@@ -45,24 +48,24 @@ def read_thresholds(_context: click.Context, _parameter: click.Parameter, value:
 def instructions(default: str) -> Callable[[C], C]:
     """Return the option `--instructions`, whose default is a text about something."""
     text = f'What annotators are told: a text, or a file with one; "" for nothing.  [default: a text about {default}]'
-    return click.option("--instructions", metavar="TEXT|FILE", help=text)
+    return annotator_option("--instructions", metavar="TEXT|FILE", help=text)
 
 
 def annotators(text: str) -> Callable[[C], C]:
     """Return the option `--annotators` with this help."""
-    return click.option("--annotators", type=click.IntRange(1, 99), default=1, show_default=True, help=text)
+    return annotator_option("--annotators", type=click.IntRange(1, 99), default=1, show_default=True, help=text)
 
 
-sample_size = click.option(
+sample_size = item_option(
     "--n", type=click.IntRange(min=1), default=50, show_default=True, help="Number of examples to draw."
 )
-together = click.option(
+together = item_option(
     "--together",
     metavar="example|cluster|NAME",
     help="Keep the items of an example, of a cluster, or with the same NAME in meta side by side. Clusters and NAMEs "
     "are drawn whole, so there may be more examples than --n.",
 )
-references = click.option("--references", is_flag=True, help="Also show the reference of each example, as a control.")
+references = item_option("--references", is_flag=True, help="Also show the reference of each example, as a control.")
 
 
 @click.group()
@@ -159,12 +162,12 @@ def score(folder: Path, files: tuple[Path, ...], as_json: bool, as_latex: bool) 
     print_result(shares, as_json=as_json, as_latex=as_latex)
 
 
-@annotate.command()
+@annotate.command(cls=HeadedCommand)
 @click.argument("runs", nargs=-1, metavar="[RUN]...", type=PATH)
-@click.option("--output", "-o", required=True, type=PATH, help="Folder to write the items and their key to.")
-@click.option("--task", help="Task whose texts or examples are judged, or whose questions people answer.")
+@output_option("--output", "-o", required=True, type=PATH, help="Folder to write the items and their key to.")
+@item_option("--task", help="Task whose texts or examples are judged, or whose questions people answer.")
 @sample_size
-@click.option(
+@item_option(
     "--criteria",
     default="",
     metavar="NAME=SCALE,…",
@@ -172,35 +175,35 @@ def score(folder: Path, files: tuple[Path, ...], as_json: bool, as_latex: bool) 
     help="Criteria with their scales, e.g. fluency=1-5,coherence=yes/no, or a task whose criteria are used; for "
     "battles, names alone.  [default: those of the task; for battles, preference]",
 )
-@click.option(
+@output_option(
     "--to", type=click.Choice(["csv", "label_studio"]), default="csv", show_default=True, help="Format of the items."
 )
 @annotators("Number of CSV sheets, one per annotator.")
-@click.option(
+@annotator_option(
     "--checks", type=click.IntRange(0, 99), default=2, show_default=True, help="Number of attention checks to mix in."
 )
 @references
 @together
-@click.option(
+@item_option(
     "--categories",
     default="",
     metavar="A,B,…",
     callback=split_at_commas,
     help="Add a column for one of these categories, e.g. kinds of errors.",
 )
-@click.option(
+@battle_option(
     "--battles",
     metavar="N|all",
     callback=read_battles,
     help="Show texts of two systems side by side, and ask which is better: N battles, or each pair of systems on each "
     "example.",
 )
-@click.option(
+@battle_option(
     "--overlap",
     type=click.FloatRange(0, 1),
     help="Share of the battles that all annotators judge; each other battle is judged by one.  [default: 0.2]",
 )
-@click.option(
+@battle_option(
     "--both_orders",
     type=click.FloatRange(0, 1),
     help="Share of the battles that are also shown in the other order.  [default: 0]",
@@ -303,23 +306,23 @@ def judge(*, items: Path, model: str, as_json: bool, **options: Any) -> int:
     return int(bool(failed))
 
 
-@annotate.command("import")
+@annotate.command("import", cls=HeadedCommand)
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=PATH)
-@click.option("--to", "folder", type=PATH, help="Folder with key.json, to which the judgements belong.")
-@click.option("--run", "runs", multiple=True, type=PATH, help="Run whose metrics are correlated; may be repeated.")
-@click.option("--task", help="Task of the run, if items are ids of its examples and it has several tasks.")
-@click.option(
+@judgement_option("--to", "folder", type=PATH, help="Folder with key.json, to which the judgements belong.")
+@judgement_option("--run", "runs", multiple=True, type=PATH, help="Run whose metrics are correlated; may be repeated.")
+@judgement_option("--task", help="Task of the run, if items are ids of its examples and it has several tasks.")
+@judgement_option(
     "--criteria",
     default="",
     metavar="NAME=SCALE,…",
     callback=split_at_commas,
     help="Scales of the criteria, if there is no key.  [default: the labels that occur]",
 )
-@click.option("--last", is_flag=True, help="Count the last answer if an annotator judged an item twice.")
-@click.option(
+@judgement_option("--last", is_flag=True, help="Count the last answer if an annotator judged an item twice.")
+@judgement_option(
     "--exclude", multiple=True, metavar="NAME", help="Leave an annotator out of the results; may be repeated."
 )
-@click.option(
+@result_option(
     "--threshold",
     multiple=True,
     metavar="NAME=NUMBER",
@@ -327,14 +330,14 @@ def judge(*, items: Path, model: str, as_json: bool, **options: Any) -> int:
     help="Also report the share of texts rated NUMBER or higher, and the agreement on it, e.g. quality=3; may be "
     "repeated.",
 )
-@click.option(
+@result_option(
     "--other_items",
     multiple=True,
     type=PATH,
     metavar="FOLDER",
     help="Items of other data, judged by the same criteria, to compare with by Welch's t-test; may be repeated.",
 )
-@click.option("--pairs", is_flag=True, help="Also compute the agreement of each pair of annotators.")
+@result_option("--pairs", is_flag=True, help="Also compute the agreement of each pair of annotators.")
 @click.option("--json", "as_json", is_flag=True, help="Print all numbers as one JSON object.")
 @as_latex
 @shared_options("seed")

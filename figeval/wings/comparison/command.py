@@ -7,41 +7,42 @@ from pathlib import Path
 import click
 
 from figeval import print_result
-from figeval.cli.shared import include_path, split_names
+from figeval.cli.shared import HeadedCommand, include_path, option_under, split_names
 
 PAIR = 2
+subject_option, test_option = option_under("What is compared"), option_under("Tests")
 
 
-@click.command()
+@click.command(cls=HeadedCommand)
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN RUN...")
-@click.option("--metric", default="acc", show_default=True, help="Metric to compare.")
-@click.option(
+@subject_option("--metric", default="acc", show_default=True, help="Metric to compare.")
+@subject_option(
     "--tasks",
     multiple=True,
     callback=split_names,
     help="Tasks, suites and contrasts to compare, separated by commas; p-values are corrected for their tests only. By "
     "default all that two runs have.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Random seed for tests and bootstrap.")
-@click.option(
+@test_option("--seed", type=int, default=0, show_default=True, help="Random seed for tests and bootstrap.")
+@subject_option(
     "--against",
     type=click.Path(path_type=Path),
     help="Compare all runs with this one (one of them) instead of all pairs.",
 )
-@click.option(
+@test_option(
     "--correction",
     type=click.Choice(["holm", "bh"]),
     help="Correction for the number of tests: Holm's for planned comparisons, which is the default for two runs and "
     "with --against, or Benjamini and Hochberg's for exploration, the default for all pairs of several runs.",
 )
-@click.option(
+@test_option(
     "--equivalence",
     "margin",
     type=click.FloatRange(min=0, min_open=True),
     metavar="MARGIN",
     help="Also test whether the runs differ by less than MARGIN (two one-sided tests).",
 )
-@click.option(
+@subject_option(
     "--prompts",
     multiple=True,
     callback=split_names,

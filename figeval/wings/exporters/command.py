@@ -9,8 +9,10 @@ from typing import Any
 
 import click
 
-from figeval.cli.shared import include_path, settings, split_names
+from figeval.cli.shared import HeadedCommand, include_path, option_under, settings, split_names
 
+output_option, text_option = option_under("Output"), option_under("Texts of the examples")
+table_option, latex_option = option_under("Tables of papers and of comparisons"), option_under("LaTeX")
 PAIR_COMMA = re.compile(r",(?=[^,=]+=)")  # a comma before another NAME=
 
 
@@ -23,74 +25,73 @@ def pairs(_context: click.Context, parameter: click.Parameter, value: Sequence[s
     return {name.strip(): label.strip() for name, _, label in (text.partition("=") for text in texts)}
 
 
-@click.command()
+@click.command(cls=HeadedCommand)
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="[RUN]...")
-@click.option(
+@output_option(
     "--to",
     "form",
     required=True,
     help="Output format: csv, json, latex, bibtex, markdown, parquet, published; eval_results, every_eval_ever, "
     "inspect, lm_eval, model_index; or one that a plugin adds.",
 )
-@click.option(
+@output_option(
     "--output",
     "-o",
     type=click.Path(path_type=Path),
     help="File to write instead of stdout, or folder for formats that consist of several files.",
 )
-@click.option(
+@text_option(
     "--include_text", is_flag=True, help="Also export the texts of the examples, from your own copy of the data."
 )
-@click.option(
+@text_option(
     "--allow_noncommercial",
     is_flag=True,
     help="Include texts whose licence restricts commercial use.",
 )
-@click.option("--format_args", callback=settings, help="Arguments of the format, as key=value,… or a JSON object.")
-@click.option(
+@output_option("--format_args", callback=settings, help="Arguments of the format, as key=value,… or a JSON object.")
+@table_option(
     "--layout", default="", help="For latex and bibtex: comparison, or a table of a paper; see `figeval ls layouts`."
 )
-@click.option(
+@table_option(
     "--tasks",
     multiple=True,
     callback=split_names,
     help="For --layout comparison and eval_results: tasks, separated by commas; by default all.",
 )
-@click.option(
+@table_option(
     "--metrics",
     multiple=True,
     callback=split_names,
     help="For --layout comparison: metrics, separated by commas; by default the first one of each task.",
 )
-@click.option(
+@table_option(
     "--against",
     type=click.Path(path_type=Path),
     help="For --layout comparison: mark differences to this one of the runs instead of the best.",
 )
-@click.option("--intervals", is_flag=True, help="For --layout: print 95 % intervals.")
-@click.option("--examples", is_flag=True, help="For --layout: print numbers of examples.")
-@click.option(
+@table_option("--intervals", is_flag=True, help="For --layout: print 95 % intervals.")
+@table_option("--examples", is_flag=True, help="For --layout: print numbers of examples.")
+@table_option(
     "--measured",
     multiple=True,
     type=click.Path(path_type=Path),
     help="For --layout: file or folder with numbers that no run holds (`figeval benchmark analyze`, `figeval annotate "
     "import`); may be repeated.",
 )
-@click.option("--label", default="", help="For latex: label of the table, without the prefix `tab:`.")
-@click.option("--caption", default="", help="For latex: caption of the table, in LaTeX.")
-@click.option(
+@latex_option("--label", default="", help="Label of the table, without the prefix `tab:`.")
+@latex_option("--caption", default="", help="Caption of the table, in LaTeX.")
+@latex_option(
     "--names",
     multiple=True,
     callback=pairs,
     metavar="NAME=TEXT",
-    help='For latex: what to print for a model, trivial model, task or metric, e.g. tfidf="TF-IDF"; may be repeated.',
+    help='What to print for a model, trivial model, task or metric, e.g. tfidf="TF-IDF"; may be repeated.',
 )
-@click.option("--wide", is_flag=True, help="For latex: span both columns of a page (table*).")
-@click.option(
+@latex_option("--wide", is_flag=True, help="Span both columns of a page (table*).")
+@latex_option(
     "--width",
     default="",
-    help="For latex: width of a line of text, e.g. 16cm. Wider tables are split or turned.  "
-    "[default: 345pt, with --wide 455pt]",
+    help="Width of a line of text, e.g. 16cm. Wider tables are split or turned.  [default: 345pt, with --wide 455pt]",
 )
 @include_path
 def export(runs: tuple[Path, ...], form: str, against: Path | None, layout: str, **choices: Any) -> None:
