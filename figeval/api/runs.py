@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from figeval import plugins
 from figeval.config import FORMER_FLAGS, RunConfig, RunOptions
@@ -20,7 +20,7 @@ from figeval.errors import OptionError, RecordError
 from figeval.io import frontend
 from figeval.io.settings import parse_settings
 from figeval.io.text import near, one_line
-from figeval.io.validation import as_list, checked_arguments, names_in, paths_in, reword_message
+from figeval.io.validation import as_list, checked_arguments, names_in, paths_in, reword_message, type_adapter
 from figeval.models.capabilities import KNOWN_CAPABILITIES, capabilities
 from figeval.records.notes import left_out, task_warnings
 from figeval.records.predictions import PredictionRow
@@ -366,7 +366,7 @@ def run_config(tasks: tuple[str, ...], model: str, options: RunOptions) -> RunCo
     folders = (*arguments.get("include_path", ()), *files)
     values = {"batch_size": "auto", **arguments, "tasks": names, "model": model, "include_path": folders}
     try:
-        config = TypeAdapter(RunConfig).validate_python(values)
+        config = type_adapter(RunConfig).validate_python(values)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         name = str(problem["loc"][0])

@@ -23,6 +23,7 @@ from figeval.io.text import near, one_line
 M = TypeVar("M", bound=BaseModel)
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 WORDS = {
     bool: "True or False",
@@ -35,6 +36,12 @@ WORDS = {
 PREFIXES = ("Value error, ", "Assertion failed, ")  # pydantic puts these before the message of a validator
 RULE = "Input should be "  # and begins the messages of its own checks like this
 MEMBERS = ("bool", "float", "int", "str")  # the last part of a place, if the value may be of several types
+
+
+@cache
+def type_adapter(kind: type[T]) -> TypeAdapter[T]:
+    """Return what checks values of a type; making it for a large dataclass takes as long as a small run."""
+    return TypeAdapter(kind)
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------

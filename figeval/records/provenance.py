@@ -34,6 +34,11 @@ PACKAGES = (
 ROOMS = ("figeval", "tasks", "templates", "plugins", "pyproject.toml")
 
 
+# First line of `git status --porcelain=v2 --branch`, which goes on with more lines of `#` and those of changed files.
+OID = "# branch.oid "
+INITIAL = f"{OID}(initial)"  # of a repository without a commit
+
+
 def now() -> str:
     """Return the current UTC time to the second, e.g. 2026-01-31T23:59:59Z."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -63,8 +68,11 @@ def git_state(root: Path | None = None) -> dict[str, str | bool] | None:
     root = root or Path(str(files("figeval"))).parent
     if not (root / ".git").exists():
         return None
-    commit, changes = git(root, "rev-parse", "HEAD"), git(root, "status", "--porcelain", "--", *ROOMS)
-    return None if commit is None or changes is None else {"commit": commit, "dirty": bool(changes)}
+    status = git(root, "status", "--porcelain=v2", "--branch", "--no-ahead-behind", "--", *ROOMS)
+    head, *others = (status or INITIAL).splitlines()
+    if head == INITIAL:
+        return None
+    return {"commit": head.removeprefix(OID), "dirty": any(not line.startswith("# ") for line in others)}
 
 
 def git(root: Path, *arguments: str) -> str | None:

@@ -13,12 +13,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from figeval.config import RunConfig, complete
 from figeval.errors import CapabilityError, DataError, FigevalError, MissingData, RecordError, UnknownName
 from figeval.io.text import one_line
-from figeval.io.validation import first_problem
+from figeval.io.validation import first_problem, type_adapter
 from figeval.metrics.catalogue import split
 from figeval.plugins import describe
 from figeval.prompts import Shots
@@ -114,7 +114,7 @@ def config_in(record: RunRecord, file: Path) -> RunConfig:
         name: tuple(value) if isinstance(value, list) else value for name, value in complete(record.config).items()
     }
     try:
-        TypeAdapter(RunConfig).validate_python(flags)  # which may turn 1 into 1.0, and that changes the identity
+        type_adapter(RunConfig).validate_python(flags)  # which may turn 1 into 1.0, and that changes the identity
         return RunConfig(**flags)
     except ValidationError as error:
         raise RecordError(f"{file}: `config` has an invalid value ({one_line(first_problem(error), 200)})") from error
