@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -231,6 +232,16 @@ def interruptible() -> None:
     """Restore Python's handler of SIGINT, because a shell starts background processes with SIGINT ignored."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def known_git_state() -> Iterator[None]:
+    """Ask git for the state of this checkout once, and not in each of the thousands of runs of this process."""
+    from figeval.records import provenance
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(provenance, "git_state", cache(provenance.git_state))
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
