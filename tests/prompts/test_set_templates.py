@@ -34,7 +34,6 @@ OTHER_WORDINGS = (
     "danish_metaphors/explanation.english_reply.jinja",
 )
 NAMES = [*(f"{stem}{wording}.jinja" for stem in STEMS for wording in WORDINGS), *OTHER_WORDINGS]
-QUESTIONS = [(name, block) for name in NAMES for block in sorted(STEMS[name.split(".")[0]] - {"continuation"})]
 HOSTILE_TEXT = "{{ 7 * 7 }} {% raw %} <b>&"
 FIELDS: dict[str, Any] = {
     "query": "A crow sang.",
@@ -55,6 +54,15 @@ FIELDS: dict[str, Any] = {
 }
 
 
+def stem_of(name: str) -> str:
+    return name.split(".")[0]
+
+
+def questions(stem: str) -> list[tuple[str, str]]:
+    """Return each template of this stem with each of its blocks that asks."""
+    return [(name, block) for name in NAMES if stem_of(name) == stem for block in STEMS[stem] - {"continuation"}]
+
+
 def render(name: str, block: str, **changes: Any) -> str:
     return load_template(name).render(block, FIELDS | changes)
 
@@ -70,33 +78,36 @@ def test_four_wordings_of_every_question() -> None:
     assert sorted(template_files) == sorted(NAMES)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_template_has_the_blocks_of_its_routes(name: str) -> None:
-    assert load_template(name).blocks == STEMS[name.split(".")[0]]
+def test_a_template_has_the_blocks_of_its_routes() -> None:
+    assert {name: load_template(name).blocks for name in NAMES} == {name: STEMS[stem_of(name)] for name in NAMES}
 
 
-@pytest.mark.parametrize(("name", "block"), QUESTIONS)
-def test_a_question_shows_the_texts_and_ends_where_the_answer_begins(name: str, block: str) -> None:
-    text = render(name, block)
-    assert text == text.strip()
-    assert text.endswith(":")
-    if block != "unconditional":
-        assert "A crow sang." in text
-    if block == "letter":
-        assert "\nA. A bird made music.\nB. It rained.\n" in text
-    if {"context", "unconditional"} <= STEMS[name.split(".")[0]]:
-        assert render(name, "context").endswith("\n" + render(name, "unconditional"))
+@pytest.mark.parametrize("stem", STEMS)
+def test_a_question_shows_the_texts_and_ends_where_the_answer_begins(stem: str) -> None:
+    for name, block in questions(stem):
+        text = render(name, block)
+        assert text == text.strip(), (name, block)
+        assert text.endswith(":"), (name, block)
+        if block != "unconditional":
+            assert "A crow sang." in text, (name, block)
+        if block == "letter":
+            assert "\nA. A bird made music.\nB. It rained.\n" in text, name
+        if {"context", "unconditional"} <= STEMS[stem]:
+            assert render(name, "context").endswith("\n" + render(name, "unconditional")), name
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "continuation" in STEMS[name.split(".")[0]]])
-def test_the_continuation_owns_its_blank(name: str) -> None:
-    assert render(name, "continuation") == " A bird made music."
+def test_the_continuation_owns_its_blank() -> None:
+    continued = [name for name in NAMES if "continuation" in STEMS[stem_of(name)]]
+    assert {name: render(name, "continuation") for name in continued} == dict.fromkeys(continued, " A bird made music.")
 
 
-@pytest.mark.parametrize(("name", "block"), [pair for pair in QUESTIONS if pair[1] != "unconditional"])
-def test_markup_in_the_data_is_not_run(name: str, block: str) -> None:
+@pytest.mark.parametrize("stem", STEMS)
+def test_markup_in_the_data_is_not_run(stem: str) -> None:
     inputs = {"premise": HOSTILE_TEXT, "hypothesis": "h", "expression": HOSTILE_TEXT, "example": HOSTILE_TEXT}
-    assert HOSTILE_TEXT in render(name, block, query=HOSTILE_TEXT, left=HOSTILE_TEXT, inputs=inputs)
+    for name, block in questions(stem):
+        if block != "unconditional":
+            text = render(name, block, query=HOSTILE_TEXT, left=HOSTILE_TEXT, inputs=inputs)
+            assert HOSTILE_TEXT in text, (name, block)
 
 
 @pytest.mark.parametrize("stem", STEMS)

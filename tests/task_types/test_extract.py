@@ -26,18 +26,24 @@ def choice(text, options=OPTIONS, letters=LETTERS, finish="stop"):
     return extract_choice(Reply(text=text, finish=finish), options, letters, VOCABULARY)
 
 
-@pytest.mark.parametrize("case", CHOICE["cases"], ids=lambda case: case["why"])
-def test_choice_corpus(case):
-    options = case.get("options", OPTIONS)
-    letters = case.get("letters") or [chr(ord("A") + index) for index in range(len(options))]
-    got = extract_choice(reply_of(case), options, letters, VOCABULARY)
-    assert (got.status, got.index) == (case["expect"]["status"], case["expect"]["index"]), got.rule
+def test_choice_corpus():
+    wrong = {}
+    for case in CHOICE["cases"]:
+        options = case.get("options", OPTIONS)
+        letters = case.get("letters") or [chr(ord("A") + index) for index in range(len(options))]
+        got = extract_choice(reply_of(case), options, letters, VOCABULARY)
+        if (got.status, got.index) != (case["expect"]["status"], case["expect"]["index"]):
+            wrong[case["why"]] = got
+    assert not wrong
 
 
-@pytest.mark.parametrize("case", LABEL["cases"], ids=lambda case: case["why"])
-def test_label_corpus(case):
-    got = extract_label(reply_of(case), case["words"])
-    assert (got.status, got.index) == (case["expect"]["status"], case["expect"]["index"]), got.rule
+def test_label_corpus():
+    wrong = {}
+    for case in LABEL["cases"]:
+        got = extract_label(reply_of(case), case["words"])
+        if (got.status, got.index) != (case["expect"]["status"], case["expect"]["index"]):
+            wrong[case["why"]] = got
+    assert not wrong
 
 
 def test_the_corpus_is_as_large_as_promised():
@@ -148,9 +154,10 @@ def test_a_reasoning_trace_never_decides(trace):
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize(
-    "text", ["answer is " * 2000, "A and " * 2000, "not " * 5000, "(" * 9000, " \n" * 5000, "the " * 5000]
+    "text", ["answer is " * 1000, "A and " * 1000, "not " * 2000, "(" * 4000, " \n" * 2000, "the " * 2000]
 )
 def test_long_text_is_no_trap(text):
+    """A pattern that backtracks would take longer than anybody waits."""
     choice(text)
 
 

@@ -226,10 +226,11 @@ def test_the_leak_check_sees_inflected_words() -> None:
     assert words_begun("She took the handover", "Many hands, hand") == {"handover"}
 
 
-@pytest.mark.parametrize(("row", "field", "texts_of_ids"), CHOICES, ids=[row["id"] for row, _, _ in CHOICES])
-def test_the_answers_words_are_not_in_the_text(row: dict[str, Any], field: str, texts_of_ids: dict[str, str]) -> None:
-    text, answer = row[field], texts_of_ids[row["options"][row["gold"]]]
-    assert len((content(text) & content(answer)) | words_begun(text, answer)) <= LEAKED_WORDS
+def test_the_answers_words_are_not_in_the_text() -> None:
+    for row, field, texts_of_ids in CHOICES:
+        text, answer = row[field], texts_of_ids[row["options"][row["gold"]]]
+        leaked = (content(text) & content(answer)) | words_begun(text, answer)
+        assert len(leaked) <= LEAKED_WORDS, (row["id"], leaked)
 
 
 def test_a_situation_shares_no_content_word_with_its_proverb() -> None:
