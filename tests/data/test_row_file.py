@@ -7,7 +7,6 @@ import gzip
 import io
 import json
 import lzma
-import re
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from backports import zstd
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import figeval
@@ -143,9 +142,17 @@ READABLE_FILES: dict[str, bytes | str] = {
 }
 
 
-@pytest.mark.parametrize("name", READABLE_FILES)
-def test_read(name: str, tmp_path: Path) -> None:
-    assert read_rows(name, READABLE_FILES[name], tmp_path) == ROWS
+def test_read(tmp_path: Path) -> None:
+    wrong = {}
+    for name, content in READABLE_FILES.items():
+        try:
+            rows = read_rows(name, content, tmp_path)
+        except DataError as error:
+            wrong[name] = str(error)
+        else:
+            if rows != ROWS:
+                wrong[name] = str(rows)
+    assert not wrong
 
 
 REFUSED_FILES: list[tuple[str, bytes | str, str]] = [
@@ -243,13 +250,19 @@ REFUSED_FILES: list[tuple[str, bytes | str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "content", "message"), REFUSED_FILES, ids=[name for name, _, _ in REFUSED_FILES])
-def test_refused(name: str, content: bytes | str, message: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=re.escape(message)) as caught:
-        read_rows(name, content, tmp_path)
-    assert "\n" not in str(caught.value)
+def test_refused(tmp_path: Path) -> None:
+    wrong = {}
+    for name, content, message in REFUSED_FILES:
+        try:
+            text = f"read: {read_rows(name, content, tmp_path)}"
+        except DataError as error:
+            text = str(error)
+        if message not in text or "\n" in text:
+            wrong[name, message] = text
+    assert not wrong
 
 
+@settings(max_examples=50)  # each is a run
 @example(name="utf16.csv", offset=373, put=b"", cut=2)  # the answer of a row is lost, and its id is not
 @given(
     name=st.sampled_from(["a.csv.gz", "a.csv.bz2", "a.jsonl.xz", "a.csv.zst", "a.zip", "utf16.csv"]),

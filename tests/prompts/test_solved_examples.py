@@ -127,7 +127,7 @@ BEANS = example("a", query="He spilled the beans.", o=["He ate.", "He told."], m
 def test_one_that_asks_the_same_is_never_shown(twin: dict[str, Any], is_same: bool, shots: str, shown: Shown) -> None:
     train = [{**BEANS, "id": "b", **twin, "mark": twin["q"]}, *pool("vwxyz")]
     question = [{**BEANS, "o": ["He told.", "He ate."]}]
-    names = {name for seed in range(8) for name in shown(question, train, 5, seed=seed, shots=shots)[0]}
+    names = {name for seed in range(3) for name in shown(question, train, 5, seed=seed, shots=shots)[0]}
     assert (train[0]["id"] in names) is not is_same
     if is_same:
         with pytest.raises(TaskError, match="cannot be met"):

@@ -18,6 +18,7 @@ from figeval.testing.fakes import FakePairScorer
 from tests.runs.conftest import Workshop, write_task
 
 SIZES = (3, 1, 6, 2, 8)  # of the clusters of `birds`
+N_DRAWS, SAMPLE = 60, 11  # samples of 11 of the 20 examples of these clusters
 
 
 def crow_example(**changes: Any) -> figeval.ChoiceExample:
@@ -88,23 +89,31 @@ def test_a_sample_has_its_size_and_lies_in_a_larger_one(
         assert set(sample) == set(draw_ids(tmp_path, all_examples[::-1], sample=small, **options))
 
 
-def test_a_stratified_sample_has_the_share_of_every_cluster(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def stratified_draws(tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
+    return draws_of(tmp_path_factory.mktemp("draws"), N_DRAWS, sample=SAMPLE, stratify="cluster")
+
+
+def test_a_stratified_sample_has_the_share_of_every_cluster(stratified_draws: list[list[str]]) -> None:
     """A cluster's count is within 1 of its size times the last turn, and nearly always its rounded share."""
     off = 0
-    for sample in draws_of(tmp_path, 60, sample=11, stratify="cluster"):
+    for sample in stratified_draws:
         counts = Counter(identity[:2] for identity in sample)
         for cluster, size in enumerate(SIZES):
-            distance = abs(counts[f"c{cluster}"] - 11 * size / 20)
+            distance = abs(counts[f"c{cluster}"] - SAMPLE * size / 20)
             assert distance < 1 + len(SIZES) * size / 20
             off += distance >= 1
     assert off <= 15, f"{off} of 300"
 
 
 @pytest.mark.parametrize("stratify", ["", "cluster"])
-def test_every_example_is_as_likely_as_any_other(stratify: str, tmp_path: Path) -> None:
-    counts = Counter(identity for sample in draws_of(tmp_path, 100, sample=5, stratify=stratify) for identity in sample)
+def test_every_example_is_as_likely_as_any_other(
+    stratify: str, stratified_draws: list[list[str]], tmp_path: Path
+) -> None:
+    draws = stratified_draws if stratify else draws_of(tmp_path, N_DRAWS, sample=SAMPLE)
+    counts = Counter(identity for sample in draws for identity in sample)
     assert set(counts) == {example.id for example in examples()}
-    assert all(8 < count < 42 for count in counts.values()), counts  # 25 expected, sd 4.3
+    assert all(17 < count < 49 for count in counts.values()), counts  # 33 expected, sd 3.9
 
 
 def test_a_cluster_of_one_has_its_share_too(tmp_path: Path) -> None:
