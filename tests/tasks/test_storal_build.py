@@ -436,7 +436,7 @@ def test_nothing_has_an_antonym(call, tmp_path):
     assert re.search(r"antonyms\.tsv:1: a line must have a word, a tab and its antonym", err)
 
 
-def test_a_missing_package_is_one_line(tmp_path):
+def test_a_missing_package_is_one_line(tmp_path, warm_start):
     (tmp_path / "jieba.py").write_text("raise ModuleNotFoundError(name='jieba')")
     write_rows(tmp_path / "in.jsonl", stories(9))
     arguments = ("benchmark", "build", "storal", "--pairs", "in.jsonl", "--output", "out")

@@ -358,6 +358,7 @@ def test_punkt_is_asked_for_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None
         value("bleu_1", example("A text that no other test reads."), answer("A fox that no other test meets."))
 
 
+@pytest.mark.usefixtures("warm_start")
 def test_jieba_is_asked_for_in_one_line(outlined: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "jieba.py").write_text("raise ModuleNotFoundError(name='jieba')")
     (tmp_path / "outlined.task.yaml").write_text(f"{TASK}language: zh\n", "utf-8")
