@@ -366,7 +366,7 @@ def run_config(tasks: tuple[str, ...], model: str, options: RunOptions) -> RunCo
     folders = (*arguments.get("include_path", ()), *files)
     values = {"batch_size": "auto", **arguments, "tasks": names, "model": model, "include_path": folders}
     try:
-        config = type_adapter(RunConfig).validate_python(values)
+        config: RunConfig = type_adapter(RunConfig).validate_python(values)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         name = str(problem["loc"][0])
