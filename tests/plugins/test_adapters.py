@@ -252,9 +252,19 @@ def test_tokens_that_the_adapter_added(workshop: Workshop, tmp_path: Path, open_
         outputs(open_model(other.adapter), RESTS)
 
 
+@pytest.fixture(scope="module")
+def simple_source(workshop: Workshop) -> Adapted:
+    folder = workshop.folder / "simple"
+    return adapt(workshop("gpt2", "LMHeadModel"), folder, "AutoModelForCausalLM", lora("CAUSAL_LM"))
+
+
 @pytest.fixture
-def simple(workshop: Workshop, tmp_path: Path) -> Adapted:
-    return adapt(workshop("gpt2", "LMHeadModel"), tmp_path, "AutoModelForCausalLM", lora("CAUSAL_LM"))
+def simple(simple_source: Adapted, tmp_path: Path) -> Adapted:
+    """An adapter, and what peft merges it to, which a test may change; it must not change the base."""
+    adapter, merged = (
+        shutil.copytree(folder, tmp_path / folder.name) for folder in (simple_source.adapter, simple_source.merged)
+    )
+    return Adapted(simple_source.base, adapter, merged)
 
 
 def test_the_record_pins_adapter_and_base(simple: Adapted, tmp_path: Path, open_model: Any) -> None:

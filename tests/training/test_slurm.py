@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Cli
-from tests.processes import figeval
+from tests.cli.conftest import Cli, Outcome
 
 TRAIN_FLAGS = ("--task", "mini_retrieval", "--model", "minilm", "--head_args", "pooling=mean", "--output", "my model")
 
@@ -45,6 +44,19 @@ def write(file: Path, text: str) -> None:
 
 
 @pytest.fixture
+def figeval(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Return a function that runs a command in the folder of the cluster; the script repeats what was typed."""
+
+    def call(*arguments: str, code: int = 0) -> Outcome:
+        monkeypatch.setattr("sys.argv", ["figeval", *arguments])
+        outcome = cli(*arguments)
+        assert outcome.code == code, outcome.err
+        return outcome
+
+    return call
+
+
+@pytest.fixture
 def cluster(tmp_path: Path) -> Path:
     """A folder with its own srun, scontrol and python."""
     (tmp_path / "bin").mkdir()
@@ -66,10 +78,9 @@ def submit(cluster: Path, nodes: int, **environment: str) -> subprocess.Popen[st
     )
 
 
-@pytest.mark.slow
-def test_every_machine_runs_the_same_command_with_its_number(cluster: Path) -> None:
-    done = figeval("train", *TRAIN_FLAGS, "--nodes", "2", "--processes", "4", "--slurm", "job.sh", cwd=cluster)
-    assert done.stderr.splitlines()[-1] == "wrote job.sh; check it, then run: sbatch job.sh"
+def test_every_machine_runs_the_same_command_with_its_number(cluster: Path, figeval: Cli) -> None:
+    done = figeval("train", *TRAIN_FLAGS, "--nodes", "2", "--processes", "4", "--slurm", "job.sh")
+    assert done.err.splitlines()[-1] == "wrote job.sh; check it, then run: sbatch job.sh"
     subprocess.run(["bash", "-n", "job.sh"], cwd=cluster, check=True)
     script = (cluster / "job.sh").read_text()
     for line in (
@@ -86,10 +97,10 @@ def test_every_machine_runs_the_same_command_with_its_number(cluster: Path) -> N
     ]
 
 
-def test_a_run_starts_ray_on_every_machine(cluster: Path) -> None:
+def test_a_run_starts_ray_on_every_machine(cluster: Path, figeval: Cli) -> None:
     typed = ["run", "--tasks", "mini", "--model", "minilm", "-m", "tfidf", "--output_path", "my run", "--workers", "2"]
-    done = figeval(*typed, "--gpus_per_worker", "2", "--ray=auto", "--slurm", "job.sh", cwd=cluster)
-    assert done.stderr.splitlines()[-1] == "wrote job.sh; check it, then run: sbatch job.sh"
+    done = figeval(*typed, "--gpus_per_worker", "2", "--ray=auto", "--slurm", "job.sh")
+    assert done.err.splitlines()[-1] == "wrote job.sh; check it, then run: sbatch job.sh"
     script = (cluster / "job.sh").read_text()
     for line in ("--job-name=figeval-my-run", "--nodes=2", "--gpus-per-node=2", "--no-kill"):
         assert f"\n#SBATCH {line}\n" in script
@@ -138,9 +149,9 @@ def test_a_folder_and_an_interpreter_with_spaces_and_quotes(
 
 
 @pytest.mark.parametrize("port", ["/no/port", "/dev/null"])  # closed; open, but not all machines are there
-def test_time_that_is_over_before_the_command_begins_also_requeues(cluster: Path, port: str) -> None:
+def test_time_that_is_over_before_the_command_begins_also_requeues(cluster: Path, figeval: Cli, port: str) -> None:
     command = ("run", "--tasks", "mini", "--model", "minilm", "--output_path", "out", "--workers", "2", "--ray", "auto")
-    figeval(*command, "--gpus_per_worker", "0", "--slurm", "job.sh", cwd=cluster)
+    figeval(*command, "--gpus_per_worker", "0", "--slurm", "job.sh")
     script = (cluster / "job.sh").read_text()
     (cluster / "job.sh").write_text(script.replace("/dev/tcp/$first/${master##*:}", port))
     job = submit(cluster, 2, SLURM_CPUS_PER_TASK="4", WAITS="yes")
@@ -156,42 +167,43 @@ def test_time_that_is_over_before_the_command_begins_also_requeues(cluster: Path
     assert "scontrol requeue 12345" in (cluster / "said").read_text().splitlines()
 
 
-def test_seeds_start_ray_on_every_machine(cluster: Path) -> None:
-    figeval("train", *TRAIN_FLAGS, "--seeds", "3", "--ray", "auto", "--workers", "3", "--slurm", "job.sh", cwd=cluster)
+def test_seeds_start_ray_on_every_machine(cluster: Path, figeval: Cli) -> None:
+    figeval("train", *TRAIN_FLAGS, "--seeds", "3", "--ray", "auto", "--workers", "3", "--slurm", "job.sh")
     script = (cluster / "job.sh").read_text()
     assert "\n#SBATCH --nodes=3\n" in script
     assert script.rstrip().endswith('--seeds 3 --workers 3 --ray "$master" &\ncommand=$!\nwait "$command"')
 
 
-def test_a_run_that_is_not_possible_gets_no_script(cluster: Path) -> None:
+def test_a_run_that_is_not_possible_gets_no_script(
+    cluster: Path, figeval: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     arguments = ("run", "--tasks", "mini", "--model", "tfidf", "--slurm", "job.sh")
-    assert "give only one of them" in figeval(*arguments, "--processes", "2", cwd=cluster, code=2).stderr
-    done = figeval(*arguments, "--ray", "10.0.0.1:6379", cwd=cluster, code=2)
-    assert "--slurm starts Ray on the machines of its job; leave out --ray 10.0.0.1:6379" in done.stderr
+    assert "give only one of them" in figeval(*arguments, "--processes", "2", code=2).err
+    done = figeval(*arguments, "--ray", "10.0.0.1:6379", code=2)
+    assert "--slurm starts Ray on the machines of its job; leave out --ray 10.0.0.1:6379" in done.err
     arguments = ("run", "--tasks", "mini", "--model", "openai:gpt", "--slurm", "job.sh")  # here, where no key is
-    done = figeval(*arguments, cwd=cluster, code=2, OPENAI_API_KEY="")
-    assert done.stderr == "figeval: openai:gpt already answers many requests in parallel; leave out --slurm\n"
+    done = figeval(*arguments, code=2)
+    assert done.err == "figeval: openai:gpt already answers many requests in parallel; leave out --slurm\n"
     both = ("run", "--tasks", "mini", "--model", "tfidf", "--model", "openai:gpt", "--slurm", "job.sh")
-    assert "leave out --slurm" in figeval(*both, cwd=cluster, code=2, OPENAI_API_KEY="").stderr
+    assert "leave out --slurm" in figeval(*both, code=2).err
     assert not (cluster / "job.sh").exists()
 
 
-@pytest.mark.slow
-def test_one_machine_meets_nobody(cluster: Path) -> None:
-    figeval("train", *TRAIN_FLAGS, "--device", "cpu", "--slurm=job.sh", cwd=cluster)
+def test_one_machine_meets_nobody(cluster: Path, figeval: Cli) -> None:
+    figeval("train", *TRAIN_FLAGS, "--device", "cpu", "--slurm=job.sh")
     assert "--gpus" not in (cluster / "job.sh").read_text()
     assert submit(cluster, 1).wait(30) == 0
     assert (cluster / "said").read_text() == "|".join(["-m", "figeval", "train", *TRAIN_FLAGS, "--device", "cpu", "\n"])
 
 
-@pytest.mark.slow
-def test_a_training_that_fails_fails_the_job(cluster: Path) -> None:
-    figeval("train", *TRAIN_FLAGS, "--slurm", "job.sh", cwd=cluster)
+def test_a_training_that_fails_fails_the_job(cluster: Path, figeval: Cli) -> None:
+    figeval("train", *TRAIN_FLAGS, "--slurm", "job.sh")
     assert submit(cluster, 1, CODE="2").wait(30) == 2
 
 
-def test_when_time_is_nearly_over_it_goes_back_into_the_queue(cluster: Path) -> None:
-    figeval("train", *TRAIN_FLAGS, "--slurm", "job.sh", cwd=cluster)
+def test_when_time_is_nearly_over_it_goes_back_into_the_queue(cluster: Path, figeval: Cli) -> None:
+    figeval("train", *TRAIN_FLAGS, "--slurm", "job.sh")
     job = submit(cluster, 1, WAITS="yes")
     deadline = time.monotonic() + 30
     while not (cluster / "said").exists():
@@ -203,17 +215,17 @@ def test_when_time_is_nearly_over_it_goes_back_into_the_queue(cluster: Path) -> 
     assert (cluster / "said").read_text().splitlines()[-1] == "scontrol requeue 12345"
 
 
-def test_a_script_that_cannot_be_written(cluster: Path) -> None:
-    done = figeval("train", *TRAIN_FLAGS, "--slurm", "nowhere/job.sh", cwd=cluster, code=2)
-    assert "--slurm nowhere/job.sh cannot be written (No such file or directory)" in done.stderr
+def test_a_script_that_cannot_be_written(cluster: Path, figeval: Cli) -> None:
+    done = figeval("train", *TRAIN_FLAGS, "--slurm", "nowhere/job.sh", code=2)
+    assert "--slurm nowhere/job.sh cannot be written (No such file or directory)" in done.err
 
 
-def test_a_file_that_exists_is_not_overwritten(cluster: Path) -> None:
+def test_a_file_that_exists_is_not_overwritten(cluster: Path, figeval: Cli) -> None:
     command = ("run", "--tasks", "mini", "--model", "tfidf", "--slurm", "job.sh")
-    figeval(*command, cwd=cluster)
-    figeval(*command, cwd=cluster)  # the same script
+    figeval(*command)
+    figeval(*command)  # the same script
     edited = (cluster / "job.sh").read_text() + "#SBATCH --account=mine\n"
     (cluster / "job.sh").write_text(edited)
-    refused = figeval(*command, cwd=cluster, code=2)
-    assert "--slurm job.sh already exists, with other content; delete it, or choose another path" in refused.stderr
+    refused = figeval(*command, code=2)
+    assert "--slurm job.sh already exists, with other content; delete it, or choose another path" in refused.err
     assert (cluster / "job.sh").read_text() == edited
