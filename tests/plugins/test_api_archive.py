@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from figeval import Message, Prompt, RecordError
+from tests import processes
 from tests.plugins.servers import Desk
 
 pytestmark = pytest.mark.usefixtures("no_keys")
@@ -63,10 +64,11 @@ def test_more_questions_than_one_query_takes(
     assert len(desk.requests) == 510
 
 
+@pytest.mark.usefixtures("warm_start")
 def test_several_processes_write_side_by_side(desk: Desk, archived: Callable[..., tuple[int, int]]) -> None:
-    commands = [[sys.executable, "-c", WRITER, desk.url, name, "15"] for name in "abc"]
-    processes = [subprocess.Popen(command) for command in commands]
-    assert [process.wait(timeout=120) for process in processes] == [0, 0, 0]
+    commands = [[processes.starting["python"], "-c", WRITER, desk.url, name, "15"] for name in "abc"]
+    writers = [subprocess.Popen(command) for command in commands]
+    assert [writer.wait(timeout=120) for writer in writers] == [0, 0, 0]
     assert archived(*(f"{name}{number}" for name in "abc" for number in range(15))) == (45, TOKENS_PER_ANSWER * 45)
 
 

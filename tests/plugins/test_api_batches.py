@@ -577,8 +577,11 @@ def in_pieces(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return cut
 
 
-@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\n\n"], ids=["plain", "CRLF", "blank lines"])
-@pytest.mark.parametrize("size", [1, 2, 5, 100_000])
+@pytest.mark.parametrize(
+    ("size", "line_end"),
+    [(1, b"\r\n"), (2, b"\r\n"), (2, b"\n\n"), (5, b"\n"), (100_000, b"\n"), (100_000, b"\r\n")],
+    ids=["characters", "halves of CRLF", "blank lines", "pieces", "whole", "whole with CRLF"],
+)
 def test_results_are_split_into_lines_wherever_they_are_cut(
     size: int, line_end: bytes, desk: BatchDesk, model: Open, in_pieces: Callable[..., None]
 ) -> None:

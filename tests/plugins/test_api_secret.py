@@ -165,23 +165,24 @@ def test_words_are_no_placeholder(read: Read) -> None:
     assert read("none", ["none of them"]) == ["none of them"]
 
 
-@pytest.mark.parametrize("way", sorted(WAYS))
 def test_a_key_that_is_quoted_is_in_no_reply_and_no_file(
-    way: str, desk: Desk, own_home: Path, monkeypatch: pytest.MonkeyPatch, openai: Open
+    desk: Desk, own_home: Path, monkeypatch: pytest.MonkeyPatch, openai: Open
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    quoted = WAYS[way](KEY)
-    desk.plan = [
-        says(200, openai_answer(f"It is {quoted}!", reasoning_content=f"Hm, {quoted}")),
-        says(200, {"choices": [{"message": None, "finish_reason": f"content_filter {quoted}"}]}),
-    ]
-    desk.usual = says(400, {"error": {"message": f"wrong: {quoted}"}})
-    prompts = [Prompt((Message("user", text),), (), 16) for text in "abc"]
-    backend = openai("m", base_url=desk.url, max_concurrent=1)
-    replies = backend.generate(prompts)
-    written = json.dumps([[reply.text, reply.reasoning, reply.error] for reply in replies], ensure_ascii=False)
-    assert written.count(MASK) == 4
+    all_quoted = {way: quote(KEY) for way, quote in WAYS.items()}
+    for quoted in all_quoted.values():
+        desk.plan += [
+            says(200, openai_answer(f"It is {quoted}!", reasoning_content=f"Hm, {quoted}")),
+            says(200, {"choices": [{"message": None, "finish_reason": f"content_filter {quoted}"}]}),
+            says(400, {"error": {"message": f"wrong: {quoted}"}}),
+        ]
+    prompts = [Prompt((Message("user", f"{way} {text}"),), (), 16) for way in all_quoted for text in "abc"]
+    replies = openai("m", base_url=desk.url, max_concurrent=1).generate(prompts)
     stored = b"".join(file.read_bytes() for file in own_home.rglob("*") if file.is_file()).decode("latin-1")
-    assert stored.count(MASK) >= 3
-    for text in (written, stored):
-        assert quoted[:12] not in text and json.dumps(quoted)[1:13] not in text
+    assert stored.count(MASK) >= 3 * len(WAYS)
+    for number, (way, quoted) in enumerate(all_quoted.items()):
+        of_way = [[reply.text, reply.reasoning, reply.error] for reply in replies[3 * number : 3 * number + 3]]
+        written = json.dumps(of_way, ensure_ascii=False)
+        assert written.count(MASK) == 4, way
+        for text in (written, stored):
+            assert quoted[:12] not in text and json.dumps(quoted)[1:13] not in text, way

@@ -49,8 +49,7 @@ def losses_and_gradients(name: str, folder: str, device: str, **changes: Any) ->
     )
 
 
-@pytest.mark.parametrize("checkpointing", [False, True])
-@pytest.mark.parametrize("kind", ["bert", "roberta"])
+@pytest.mark.parametrize(("kind", "checkpointing"), [("bert", False), ("roberta", True)])
 @pytest.mark.parametrize("name", HEADS)
 def test_losses_and_gradients_are_those_of_padded_rows(
     name: str, kind: str, checkpointing: bool, workshop: Workshop, monkeypatch: pytest.MonkeyPatch
