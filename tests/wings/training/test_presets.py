@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 
 from figeval import Harness, Setup
 from tests import trainings
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, exit_code
 from tests.learners import head
 from tests.plugins.tiny import Workshop
 from tests.processes import figeval
@@ -24,11 +26,27 @@ TABLES = {
 NOT_FINE_TUNED = {"Random", "Human", "Truth", "ConvS2S", "Fusion", "PM"}  # people, texts, models trained from scratch
 LABELS = ("entailment", "neutral", "contradiction")
 Presets = dict[str, dict[str, Any]]
+Published = dict[str, list[dict[str, Any]]]
+
+
+def printed(*arguments: str) -> Any:
+    """Return what a command prints as JSON."""
+    with redirect_stdout(StringIO()) as out:
+        assert exit_code(*arguments, "--json") == 0
+    return json.loads(out.getvalue())
+
+
+@pytest.fixture(scope="module")
+def presets() -> Presets:
+    return {preset["name"]: preset for preset in printed("ls", "presets")}
 
 
 @pytest.fixture
-def presets(cli: Cli) -> Presets:
-    return {preset["name"]: preset for preset in json.loads(cli("ls", "presets", "--json").out)}
+def published() -> Published:
+    """Return the published numbers of the tasks of the papers, by the name of the task."""
+    names = [entry.name for entry in Harness().catalogue.tasks]
+    tasks = [name for name in names if name.startswith(("epic", "impli", "nli", "storal"))]
+    return {task: printed("show", task)["published"] for task in tasks}
 
 
 def test_no_file_of_ours_is_broken(presets: Presets, cli: Cli) -> None:
@@ -36,31 +54,26 @@ def test_no_file_of_ours_is_broken(presets: Presets, cli: Cli) -> None:
     assert len(presets) > 30
 
 
-def test_every_fine_tuned_row_of_the_papers_has_one(presets: Presets, cli: Cli) -> None:
+def test_every_fine_tuned_row_of_the_papers_has_one(presets: Presets, published: Published) -> None:
     """The models of the published numbers, table by table."""
-    names = [entry.name for entry in Harness().catalogue.tasks]
-    tasks = [name for name in names if name.startswith(("epic", "impli", "nli", "storal"))]
-    published = [number for task in tasks for number in json.loads(cli("show", task, "--json").out)["published"]]
-    rows_of_papers = {(number["source"], number["model"]) for number in published if number["source"] in TABLES}
+    rows_of_papers = {
+        (number["source"], number["model"])
+        for numbers in published.values()
+        for number in numbers
+        if number["source"] in TABLES
+    }
     rows_of_presets = {
         (preset["source"], preset["model"])
         for name, preset in presets.items()
         if name.startswith("paper:") and preset["source"] in TABLES
     }
     assert {row for row in rows_of_papers if row[1] not in NOT_FINE_TUNED} == rows_of_presets
-
-
-def test_every_task_of_storal_has_all_of_its_rows(presets: Presets, cli: Cli) -> None:
     for task in (
         f"storal_{kind}_{language}" for kind in ("mocpt", "mopref", "st2mo", "mo2st") for language in ("en", "zh")
     ):
-        published = {
-            number["model"]
-            for number in json.loads(cli("show", task, "--json").out)["published"]
-            if number["source"] in TABLES
-        }
+        models = {number["model"] for number in published[task] if number["source"] in TABLES}
         rows = {row["model"] for row in presets.values() if task in row["tasks"] and row["source"] in TABLES}
-        assert rows == published - NOT_FINE_TUNED, task
+        assert rows == models - NOT_FINE_TUNED, task
 
 
 def test_their_tasks_can_be_trained_on(presets: Presets) -> None:
@@ -99,9 +112,10 @@ def test_what_the_papers_print(presets: Presets) -> None:
 
 
 def test_none_chooses_on_test_and_each_says_what_differs(presets: Presets, cli: Cli) -> None:
-    for name, preset in presets.items():
+    for preset in presets.values():
         assert preset["settings"].get("select_on") != "test"
         assert any(preset[kind] for kind in ("as_released", "not_reproduced", "unknown"))
+    for name in {preset["source"]: name for name, preset in presets.items()}.values():
         assert "published" in cli("show", name).out
 
 
@@ -176,14 +190,17 @@ def test_their_options_are_those_of_the_heads(presets: Presets, tmp_path: Path) 
     tokenizer = AutoTokenizer.from_pretrained(writer)
     tokenizer.add_tokens(["<extra_id_0>"], special_tokens=True)  # for infill to hide spans under
     tokenizer.save_pretrained(writer)
-    for preset in presets.values():
-        for task in preset["tasks"]:
-            task_type, settings = catalogue.tasks.get(task).type, preset["settings"]
-            name = settings.get("head")
-            writes = name in ("seq2seq", "infill") or (name is None and task_type == "generation")
-            model = causal if name == "causal" else writer if writes else encoder
-            setup = Setup(model=str(model), options=settings.get("head_args", {}), labels=LABELS)
-            assert head(task_type, name)(setup).describe()
+    heads = {
+        (catalogue.tasks.get(task).type, settings.get("head"), json.dumps(settings.get("head_args", {}))): settings
+        for preset in presets.values()
+        for task in preset["tasks"]
+        for settings in [preset["settings"]]
+    }
+    for (task_type, name, _), settings in heads.items():
+        writes = name in ("seq2seq", "infill") or (name is None and task_type == "generation")
+        model = causal if name == "causal" else writer if writes else encoder
+        setup = Setup(model=str(model), options=settings.get("head_args", {}), labels=LABELS)
+        assert head(task_type, name)(setup).describe()
 
 
 # ---- in a config ----------------------------------------------------------------------------------------------------
