@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import figeval
+from tests.parsed import parse
 
 ROOT = Path(__file__).resolve().parent.parent
 PUBLIC_NAMES = {*figeval.__all__, "testing"}
@@ -72,12 +73,12 @@ INDEPENDENT_CODE = {  # test file → what it compares a statistic or a parser w
 def internal_modules(file: Path) -> set[str]:
     """Return the internal modules that a file imports."""
     modules = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node, _ in parse(file).imports:
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names if is_internal(alias.name)}
-        elif isinstance(node, ast.ImportFrom) and node.module == "figeval":
+        elif node.module == "figeval":
             modules |= {f"figeval.{alias.name}" for alias in node.names if alias.name not in PUBLIC_NAMES}
-        elif isinstance(node, ast.ImportFrom) and node.module and is_internal(node.module):
+        elif node.module and is_internal(node.module):
             submodules = {name for alias in node.names if is_module(name := f"{node.module}.{alias.name}")}
             modules |= submodules | ({node.module} if len(submodules) < len(node.names) else set())
     return modules
@@ -98,16 +99,15 @@ def is_internal(module: str) -> bool:
 def reexported(file: Path) -> set[str]:
     """Return the internal modules whose names a file imports by way of other test modules."""
     modules = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if not (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests.")):
+    for node in parse(file).imports_from:
+        if not (node.module or "").startswith("tests."):
             continue
         helper = ROOT / f"{(node.module or '').replace('.', '/')}.py"
         if not helper.is_file():
             continue
         origins = {
             alias.asname or alias.name: imported.module or ""
-            for imported in ast.walk(ast.parse(helper.read_text(encoding="utf-8")))
-            if isinstance(imported, ast.ImportFrom)
+            for imported in parse(helper).imports_from
             for alias in imported.names
         }
         modules |= {origins[alias.name] for alias in node.names if is_internal(origins.get(alias.name, ""))}

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from figeval.testing import harness
 
 HEAVY_LIBRARIES = {
@@ -30,60 +28,51 @@ MIDDLING_LIBRARIES = {"jinja2", "numpy", "pydantic", "rich", "yaml"}
 PROGRAM = """
 import contextlib, io, json, sys
 from figeval.cli.main import main
-with contextlib.redirect_stdout(io.StringIO()):
-    try:
-        main(sys.argv[1:])
-    except SystemExit as ended:
-        assert ended.code == 0, ended.code
-print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+for command in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()):
+        try:
+            main(command)
+        except SystemExit as ended:
+            assert ended.code == 0, ended.code
+    print(json.dumps(sorted(sys.modules)))
 """
-
-
-def imported_modules(program: str, *arguments: str, cwd: Path) -> set[str]:
-    """The top-level modules that a fresh process has loaded in the end."""
-    command = [sys.executable, "-c", program, *arguments]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=True)
-    return set(json.loads(done.stdout.splitlines()[-1]))
-
-
-@pytest.mark.parametrize("arguments", [("--help",), ("run", "--help"), ("ls",), ("new", "--help")], ids=" ".join)
-def test_help_imports_next_to_nothing(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    assert not imported_modules(PROGRAM, *arguments, cwd=tmp_path) & (HEAVY_LIBRARIES | MIDDLING_LIBRARIES)
-
-
-@pytest.mark.parametrize("kind", ["tasks", "suites", "models", "metrics", "routes", "heads", "presets", "plugins"])
-def test_lists_import_no_library_of_models_or_numbers(kind: str, tmp_path: Path) -> None:
-    assert not imported_modules(PROGRAM, "ls", kind, cwd=tmp_path) & (HEAVY_LIBRARIES | {"numpy", "rich"})
-
-
-def test_the_state_of_files_is_found_out_without_a_client_of_the_web(tmp_path: Path) -> None:
-    assert not imported_modules(PROGRAM, "data", "ls", cwd=tmp_path) & (HEAVY_LIBRARIES | {"numpy", "rich"})
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("preview", "mini_pairs"),
-        ("validate", "mini_pairs"),
-        ("run", "--tasks", "mini_fables", "--model", "overlap", "--output_path", "out"),
-    ],
-    ids=lambda arguments: arguments[0],
+LISTS = ("tasks", "suites", "models", "metrics", "routes", "heads", "presets", "plugins")
+WITHOUT_WEIGHTS = (
+    "run --tasks mini_proverbs --model overlap --no_baselines --output_path proverbs",
+    "run --tasks mini_fables --model overlap --output_path fables",
+    "preview mini_pairs",
+    "validate mini_pairs",
 )
-def test_what_needs_no_weights_imports_no_library_of_models(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    modules = imported_modules(PROGRAM, *arguments, cwd=tmp_path)
-    assert not modules & (HEAVY_LIBRARIES - {"scipy"})  # intervals are scipy's
-    assert "pydantic" in modules, "this test looks at the right process"
 
 
-def test_a_run_imports_no_other_task_type(tmp_path: Path) -> None:
-    program = PROGRAM.replace('name.partition(".")[0]', "name")
-    arguments = ("run", "--tasks", "mini_proverbs", "--model", "overlap", "--no_baselines", "--output_path", "out")
-    modules = imported_modules(program, *arguments, cwd=tmp_path)
+def imported_modules(folder: Path, *commands: str) -> dict[str, set[str]]:
+    """The modules that a fresh process has loaded after each of some commands."""
+    program = [sys.executable, "-c", PROGRAM, json.dumps([command.split() for command in commands])]
+    done = subprocess.run(program, cwd=folder, capture_output=True, text=True, check=True)
+    return dict(zip(commands, map(set, map(json.loads, done.stdout.splitlines())), strict=True))
+
+
+def test_help_imports_next_to_nothing(tmp_path: Path) -> None:
+    for command, modules in imported_modules(tmp_path, "--help", "run --help", "ls", "new --help").items():
+        assert not modules & (HEAVY_LIBRARIES | MIDDLING_LIBRARIES), command
+
+
+def test_lists_and_the_state_of_files_import_no_library_of_models_numbers_or_the_web(tmp_path: Path) -> None:
+    for command, modules in imported_modules(tmp_path, *(f"ls {kind}" for kind in LISTS), "data ls").items():
+        assert not modules & (HEAVY_LIBRARIES | {"numpy", "rich"}), command
+
+
+def test_what_needs_no_weights_imports_no_library_of_models_and_no_other_task_type(tmp_path: Path) -> None:
+    imported = imported_modules(tmp_path, *WITHOUT_WEIGHTS)
+    for command, modules in imported.items():
+        assert not modules & (HEAVY_LIBRARIES - {"scipy"}), command  # intervals are scipy's
+        assert "pydantic" in modules, "this test looks at the right process"
     names = [entry.name for entry in harness().task_types]
-    assert {name for name in names if f"figeval.task_types.{name}" in modules} == {"choice"}
+    assert {name for name in names if f"figeval.task_types.{name}" in imported[WITHOUT_WEIGHTS[0]]} == {"choice"}
 
 
-def test_the_package_itself_costs_nothing(tmp_path: Path) -> None:
+def test_the_package_itself_costs_nothing() -> None:
     program = "import json, sys, figeval; print(json.dumps(sorted(sys.modules)))"
-    modules = imported_modules(program, cwd=tmp_path)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    modules = set(json.loads(done.stdout))
     assert not modules & (HEAVY_LIBRARIES | MIDDLING_LIBRARIES | {"click", "pluggy", "figeval.types"})

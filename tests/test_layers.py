@@ -16,6 +16,7 @@ import pytest
 
 import figeval
 from tests import internal_imports
+from tests.parsed import parse
 from tests.wings_here import commands
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -95,20 +96,16 @@ def imports(file: Path) -> tuple[Import, ...]:
     if file.name != "__init__.py":
         package.pop()
 
-    def visit(node: ast.AST, inside: str) -> Iterator[Import]:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.Import):
-                yield from (Import(file, child.lineno, alias.name, inside) for alias in child.names)
-            elif isinstance(child, ast.ImportFrom):
-                base = package[: len(package) - child.level + 1] if child.level else []
-                origin = ".".join([*base, *([child.module] if child.module else [])])
-                yield from (Import(file, child.lineno, f"{origin}.{alias.name}", inside) for alias in child.names)
-            elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield from visit(child, child.name)
-            else:
-                yield from visit(child, inside)
+    def imported_modules(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        else:
+            base = package[: len(package) - node.level + 1] if node.level else []
+            origin = ".".join([*base, *([node.module] if node.module else [])])
+            yield from (f"{origin}.{alias.name}" for alias in node.names)
 
-    return tuple(visit(ast.parse(file.read_text(encoding="utf-8")), ""))
+    nodes = parse(file).imports
+    return tuple(Import(file, node.lineno, name, inside) for node, inside in nodes for name in imported_modules(node))
 
 
 def rooms_of_figeval() -> set[str]:
@@ -279,11 +276,9 @@ PRODUCT = sources("figeval", "tasks", "plugins", "templates", "results", "bench"
 def test_no_function_is_too_long() -> None:
     long = []
     for file in PRODUCT:
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                lines = (node.end_lineno or 0) - node.lineno + 1
-                if lines > LONGEST_FUNCTION:
-                    long.append(f"{file.relative_to(ROOT)}:{node.lineno} {node.name} has {lines} lines")
+        for name, first, last in parse(file).functions:
+            if last - first + 1 > LONGEST_FUNCTION:
+                long.append(f"{file.relative_to(ROOT)}:{first} {name} has {last - first + 1} lines")
     assert not long
 
 
