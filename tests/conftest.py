@@ -22,7 +22,7 @@ from hypothesis import settings
 from figeval import Harness, RunConfig
 from tests import processes, wings_here
 from tests.cli.conftest import cli  # noqa: F401 - a fixture for all tests
-from tests.warm import start
+from tests.warm import COMMAND_MODULES, PRELOADED_MODULES, start
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA_BESIDE_CHECKOUT = ROOT.parent / "shared" / "data"
@@ -92,7 +92,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def few_objects(worker: dict[str, int]) -> Iterator[None]:
     """Exclude imported modules from garbage collection, which takes 0.4 s once transformers is loaded."""
     yield
-    if len(sys.modules) > worker["modules"] + 200:
+    if len(sys.modules) > worker["modules"] + 10:
         worker["modules"] = len(sys.modules)
         gc.collect()
         gc.freeze()
@@ -209,14 +209,19 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
 
 
 @pytest.fixture(scope="session")
-def warm(shared_folder: Path) -> Path:
-    """Return a folder with a `figeval` and a `python` that start quickly, shared by all worker processes."""
+def warm(shared_folder: Path, request: pytest.FixtureRequest) -> Path:
+    """Return a folder with a `figeval` and a `python` that start quickly, shared by all worker processes.
+
+    The libraries of models, whose import takes ten seconds of CPU, are imported only if slow tests are to be run.
+    """
+    warm_tests = (item for item in request.session.items if "warm" in getattr(item, "fixturenames", ()))
+    any_slow = any(item.get_closest_marker("slow") is not None for item in warm_tests)
     owner = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
     pointer = shared_folder / "warm"
     with FileLock(shared_folder / "warm.lock"):
         if not pointer.exists():
             folder = Path(tempfile.mkdtemp(prefix="figeval-", dir="/tmp"))  # the path of a socket must be short
-            start(folder, owner)
+            start(folder, owner, PRELOADED_MODULES if any_slow else COMMAND_MODULES)
             pointer.write_text(str(folder))
     return Path(pointer.read_text())
 

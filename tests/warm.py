@@ -37,9 +37,16 @@ from tests.wings_here import is_here
 
 ROOT = Path(__file__).resolve().parent.parent
 CLIENT = Path(__file__).with_name("warm_client.py")
+COMMAND_MODULES = (  # what commands without torch import
+    "scipy.stats",
+    "figeval.api.runs",
+    "figeval.cli.main",
+    "figeval.runs",
+    "figeval.reporting.table",
+    "rich.console",
+)
 PRELOADED_MODULES = (
     "sklearn.feature_extraction.text",
-    "scipy.stats",
     "transformers.modeling_utils",
     "transformers.generation.utils",
     "transformers.models.auto.modeling_auto",
@@ -47,14 +54,10 @@ PRELOADED_MODULES = (
     "sentence_transformers",
     "torch.distributed.run",
     "torch.distributed.fsdp",
-    "figeval.api.runs",
+    *COMMAND_MODULES,
     *(["figeval.wings.training.api"] if is_here("training") else []),
-    "figeval.cli.main",
-    "figeval.runs",
     # transformers imports it whenever it saves a model, and it imports torch's compiler when it trains
     *(["deepspeed", "torch._inductor.compile_fx"] if find_spec("deepspeed") else []),
-    "figeval.reporting.table",
-    "rich.console",
     "tests.rehearsal",
 )
 
@@ -134,13 +137,15 @@ def prepare() -> None:
     The parsed files stay in the memory of the commands. The plugins do not, since they depend on a command's variables.
     torchrun's log of events names the method that calls it; among so many modules, finding that takes two seconds.
     """
-    from torch.distributed.elastic.rendezvous import dynamic_rendezvous
-
     from figeval import Harness
     from figeval.plugins import plugin_manager
 
     Harness().catalogue  # noqa: B018
     plugin_manager.cache_clear()
+    if "torch.distributed.run" not in sys.modules:
+        return
+    from torch.distributed.elastic.rendezvous import dynamic_rendezvous
+
     with suppress(ImportError):  # transformers 4 does not have it
         from transformers.conversion_mapping import get_checkpoint_conversion_mapping
 
