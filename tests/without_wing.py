@@ -1,4 +1,4 @@
-"""Delete a wing in a copy of this checkout and run the quick tests there: `python -m tests.without_wing verify`.
+"""Delete wings in a copy of this checkout and run the quick tests there: `python -m tests.without_wing audit verify`.
 
 Further arguments are passed on to pytest: `python -m tests.without_wing verify tests/cli -x`.
 """
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 
 from tests.wings_here import imported_by
@@ -58,17 +59,16 @@ def environment(checkout: Path) -> dict[str, str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    wing, *options = arguments or ("",)
-    if not wing or not (ROOT / "figeval/wings" / wing).is_dir():
-        wings = sorted(
-            folder.name for folder in (ROOT / "figeval/wings").iterdir() if (folder / "__init__.py").exists()
-        )
-        print(f"usage: python -m tests.without_wing WING [PYTEST'S ARGUMENTS]; the wings are {', '.join(wings)}")
+    here = sorted(folder.name for folder in (ROOT / "figeval/wings").iterdir() if (folder / "__init__.py").exists())
+    wings = list(takewhile(here.__contains__, arguments))
+    options = list(arguments[len(wings) :])
+    if not wings:
+        print(f"usage: python -m tests.without_wing WING… [PYTEST'S ARGUMENTS]; the wings are {', '.join(here)}")
         return 2
-    with tempfile.TemporaryDirectory(prefix=f"without-{wing}-") as folder:
+    with tempfile.TemporaryDirectory(prefix="without-wing-") as folder:
         checkout = Path(folder).resolve() / "figeval"
         copy(checkout)
-        deleted = with_dependants(wing)
+        deleted = list(dict.fromkeys(name for wing in wings for name in with_dependants(wing)))
         for name in deleted:
             delete(name, checkout)
         options = [option for option in options if not (ROOT / option).exists() or (checkout / option).exists()]
