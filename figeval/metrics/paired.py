@@ -10,7 +10,6 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -377,10 +376,7 @@ def sign_flip(sums: Floats, seed: int = 0, draws: int = SIGN_FLIPS) -> float:
     # rounding must not hide an equal pattern
     seen = abs(float(sums.sum())) - ROUNDING_ERROR * float(np.abs(sums).sum())
     if len(magnitudes) <= MAX_ENUMERATED_CLUSTERS:
-        signs = np.array(list(product((-1.0, 1.0), repeat=len(magnitudes)))).reshape(
-            2 ** len(magnitudes), len(magnitudes)
-        )
-        return float(np.mean(np.abs(signs @ magnitudes) >= seen))
+        return float(np.mean(np.abs((2 * all_coins(len(magnitudes)) - 1) @ magnitudes) >= seen))
     for unit in UNITS:
         steps = np.rint(magnitudes * unit)
         if np.abs(steps - magnitudes * unit).max() <= ROUNDING_ERROR * unit and len(steps) * steps.sum() <= MOST_STEPS:
@@ -414,6 +410,11 @@ def _convolve_signs(steps: NDArray[np.int64], seen: int) -> float:
         part[step:] += part[:-step].copy()
         part *= 0.5
     return float(share[np.abs(2 * np.arange(total + 1) - total) >= seen].sum())
+
+
+def all_coins(count: int) -> Floats:
+    """Return all patterns of this many zeros and ones, shape (2^count, count)."""
+    return ((np.arange(2**count)[:, None] >> np.arange(count)) & 1).astype(np.float64)
 
 
 def coins(generator: np.random.Generator, size: int, width: int) -> Floats:

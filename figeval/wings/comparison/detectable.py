@@ -181,6 +181,7 @@ def _largest_wins(max_discordant: int, level: float) -> NDArray[np.float64]:
     return np.asarray(wins, dtype=np.float64)
 
 
+@lru_cache(maxsize=4096)
 def smallest_difference(
     n: int, disagreement: float, power: float, level: float, *, at_least: bool = False
 ) -> float | None:

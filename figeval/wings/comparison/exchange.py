@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from types import MappingProxyType
 from typing import Any
 
@@ -23,7 +22,7 @@ from figeval.metrics.intervals import (
     cluster_places,
     interval_of_statistic,
 )
-from figeval.metrics.paired import MAX_ENUMERATED_CLUSTERS, SIGN_FLIPS, PairedTest, coins, drawn_p
+from figeval.metrics.paired import MAX_ENUMERATED_CLUSTERS, SIGN_FLIPS, PairedTest, all_coins, coins, drawn_p
 
 PERMUTATION_AND_T = "permutation and t"  # the larger p-value counts
 Floats = NDArray[np.float64]
@@ -175,8 +174,7 @@ class _Exchange:
             return ~(np.abs(self.combine(sums_a) - self.combine(total - sums_a)) < least)
 
         if len(differing) <= MAX_ENUMERATED_CLUSTERS:
-            patterns = np.array(list(product((0.0, 1.0), repeat=len(differing)))).reshape(-1, len(differing))
-            return float(extreme(patterns).mean())
+            return float(extreme(all_coins(len(differing))).mean())
         generator = np.random.default_rng(self.seed)
         width = max(len(differing), differing.shape[-1])
         return drawn_p(lambda size: int(extreme(coins(generator, size, len(differing))).sum()), width, self.draws)

@@ -339,9 +339,9 @@ def test_without_an_answer_is_wrong_for_runs_in_words_and_in_scores(tmp_path: Pa
 @pytest.mark.parametrize("clusters", [12, 40])
 def test_rank_sets_of_equal_models_rarely_exclude_a_true_rank(tmp_path: Path, clusters: int) -> None:
     """All five models are equally good, so every true rank is 1; each is better on some clusters than on others."""
-    generator, wrong, repeats = np.random.default_rng(clusters), 0, 200
+    generator, wrong, repeats = np.random.default_rng(clusters), 0, 100
     for repeat in range(repeats):
-        index = np.repeat(np.arange(clusters), generator.integers(1, 10, size=clusters))
+        index = np.repeat(np.arange(clusters), generator.integers(1, 6, size=clusters))
         names = {f"e{index}": f"c{cluster}" for index, cluster in enumerate(index)}
         easy = generator.normal(0, 1, clusters)
         paths = []
@@ -351,4 +351,4 @@ def test_rank_sets_of_equal_models_rarely_exclude_a_true_rank(tmp_path: Path, cl
             paths.append(write_run(tmp_path / f"{repeat}-{model}", {"t": answers}, names))
         wrong += any(rank.best != 1 for rank in figeval.compare(paths).result.ranks)
     print(f"{clusters} clusters: {wrong / repeats:.3f}")
-    assert wrong / repeats < 0.1  # .05 and three standard errors
+    assert wrong / repeats < 0.115  # .05 and three standard errors
