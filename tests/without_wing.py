@@ -59,11 +59,11 @@ def environment(checkout: Path) -> dict[str, str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    here = sorted(folder.name for folder in (ROOT / "figeval/wings").iterdir() if (folder / "__init__.py").exists())
-    wings = list(takewhile(here.__contains__, arguments))
+    existing = sorted(folder.name for folder in (ROOT / "figeval/wings").iterdir() if (folder / "__init__.py").exists())
+    wings = list(takewhile(existing.__contains__, arguments))
     options = list(arguments[len(wings) :])
     if not wings:
-        print(f"usage: python -m tests.without_wing WING… [PYTEST'S ARGUMENTS]; the wings are {', '.join(here)}")
+        print(f"usage: python -m tests.without_wing WING… [PYTEST'S ARGUMENTS]; the wings are {', '.join(existing)}")
         return 2
     with tempfile.TemporaryDirectory(prefix="without-wing-") as folder:
         checkout = Path(folder).resolve() / "figeval"

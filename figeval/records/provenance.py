@@ -69,10 +69,10 @@ def git_state(root: Path | None = None) -> dict[str, str | bool] | None:
     if not (root / ".git").exists():
         return None
     status = git(root, "status", "--porcelain=v2", "--branch", "--no-ahead-behind", "--", *ROOMS)
-    head, *others = (status or INITIAL).splitlines()
+    head, *changes = (status or INITIAL).splitlines()
     if head == INITIAL:
         return None
-    return {"commit": head.removeprefix(OID), "dirty": any(not line.startswith("# ") for line in others)}
+    return {"commit": head.removeprefix(OID), "dirty": any(not line.startswith("# ") for line in changes)}
 
 
 def git(root: Path, *arguments: str) -> str | None:

@@ -214,9 +214,9 @@ def test_notes_that_name_tasks_are_those_of_shown_tasks(version: str, tmp_path: 
         omission = {"tasks": ["a", "b"], "reason": "they need your copy", "cure": "odd: get one"}
         record = RunRecord.model_validate({**record.model_dump(), "left_out": [omission]})
     folder = store(tmp_path / "run", record)
-    whole = figeval.load(folder)
-    assert ("x, y: its floor is odd" in whole.warnings) and ("x, y: its floor is odd" in whole.notes())
-    assert "left out, since they need your copy: a, b; odd: get one" in whole.warnings
+    results = figeval.load(folder)
+    assert ("x, y: its floor is odd" in results.warnings) and ("x, y: its floor is odd" in results.notes())
+    assert "left out, since they need your copy: a, b; odd: get one" in results.warnings
     texts = {name: latex(folder, layout="comparison", tasks=[name]) for name in ("y", "z")}
     assert "y: its floor is odd." in texts["y"]
     assert "x, y:" not in texts["y"]

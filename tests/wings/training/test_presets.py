@@ -29,7 +29,7 @@ Presets = dict[str, dict[str, Any]]
 Published = dict[str, list[dict[str, Any]]]
 
 
-def printed(*arguments: str) -> Any:
+def read_json(*arguments: str) -> Any:
     """Return what a command prints as JSON."""
     with redirect_stdout(StringIO()) as out:
         assert exit_code(*arguments, "--json") == 0
@@ -38,7 +38,7 @@ def printed(*arguments: str) -> Any:
 
 @pytest.fixture(scope="module")
 def presets() -> Presets:
-    return {preset["name"]: preset for preset in printed("ls", "presets")}
+    return {preset["name"]: preset for preset in read_json("ls", "presets")}
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def published() -> Published:
     """Return the published numbers of the tasks of the papers, by the name of the task."""
     names = [entry.name for entry in Harness().catalogue.tasks]
     tasks = [name for name in names if name.startswith(("epic", "impli", "nli", "storal"))]
-    return {task: printed("show", task)["published"] for task in tasks}
+    return {task: read_json("show", task)["published"] for task in tasks}
 
 
 def test_no_file_of_ours_is_broken(presets: Presets, cli: Cli) -> None:
