@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ GAPS = [
 ]
 
 
+@cache
 def plain(folder: Path) -> tuple[Any, Any]:
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
@@ -39,8 +41,13 @@ def plain(folder: Path) -> tuple[Any, Any]:
 
 def logprobs(model: Any, ids: list[int]) -> Any:
     """Log P of every word at every position, float64, shape (length, vocabulary); one text, no padding."""
+    return tables(model, [ids])[0]
+
+
+def tables(model: Any, texts: list[list[int]]) -> Any:
+    """Those of texts of the same length."""
     with torch.inference_mode():
-        return model(input_ids=torch.tensor([ids])).logits[0].double().log_softmax(-1)
+        return model(input_ids=torch.tensor(texts)).logits.double().log_softmax(-1)
 
 
 def scored_positions(tokenizer: Any, text: str, begin: int, end: int) -> tuple[list[int], list[int], list[int | None]]:
@@ -55,18 +62,19 @@ def scored_positions(tokenizer: Any, text: str, begin: int, end: int) -> tuple[l
 
 
 def naive_pll(folder: Path, request: Continuation, *, whole_words: bool = False) -> float:
-    """One text at a time, one mask at a time, all of the head."""
+    """One text at a time, a row without padding for each mask, all of the head."""
     tokenizer, model = plain(folder)
     text = request.context + request.continuation
     ids, positions, words = scored_positions(tokenizer, text, len(request.context.rstrip()), len(text))
-    total = 0.0
+    rows = []
     for position in positions:
         masked_ids = list(ids)
         for other in positions:
             if other == position or (whole_words and other > position and words[other] == words[position]):
                 masked_ids[other] = tokenizer.mask_token_id
-        total += float(logprobs(model, masked_ids)[position, ids[position]])
-    return total
+        rows.append(masked_ids)
+    scores = tables(model, rows)
+    return sum(float(table[position, ids[position]]) for table, position in zip(scores, positions, strict=True))
 
 
 @pytest.mark.slow

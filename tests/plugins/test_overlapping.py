@@ -168,7 +168,16 @@ def test_nothing_to_read() -> None:
 # ---- texts and models ------------------------------------------------------------------------------------------------
 
 TEXTS = [*LINES, "Yes.", "", "a", LINES[1] + " " + LINES[4], "Zwölf Boxkämpfer jagen 東京", LONG_TEXT]
-TEXTS *= 45  # more than the 512 of a slice
+TEXTS *= 6
+pytestmark = pytest.mark.usefixtures("short_slices")
+
+
+@pytest.fixture(scope="module")
+def short_slices() -> Iterator[None]:
+    """Let texts be tokenized in more than one slice, although they are few."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("figeval.builtin.plugins.torch_models.reading.SLICE_TEXTS", 64)
+        yield
 
 
 @pytest.mark.parametrize(("kind", "pooling"), [("bert", "mean"), ("roberta", "cls"), ("gpt2", "last")])
@@ -187,7 +196,7 @@ def test_scores_of_other_models_do_not_depend_on_it(workshop: Workshop, open_mod
     queries = [SpanQuery(text, LINES[0], LINES[0][:8]) for text in LINES]
     calls: list[tuple[Any, str, list[Any]]] = [
         (open_model("pairs", workshop("bert", "ForSequenceClassification", num_labels=1)), "score_pairs",
-         [TextPair(left, other) for left in LINES for other in LINES] * 15),
+         [TextPair(left, other) for left in LINES for other in LINES] * 2),
         (open_model("masked", workshop("bert")), "loglikelihood", [Continuation("", text) for text in LINES]),
         (open_model("spans", workshop("bert", "ForQuestionAnswering")), "find_spans", queries),
     ]  # fmt: skip
@@ -204,7 +213,7 @@ def test_progress_is_that_of_the_tokens(
 ) -> None:
     backend = open_model("encoder", workshop(kind, "Model"), pooling=pooling)
     backend.overlap, backend.budget.tokens = overlap, 64
-    for texts in (LINES * 90, [*LINES * 90, ""]):
+    for texts in (LINES * 15, [*LINES * 15, ""]):
         with listen() as ears:
             ask(backend, [Text(text) for text in texts])
         counts = [answered for answered, _ in ears.heard]

@@ -76,7 +76,7 @@ def require_spans(answers: list[list[ScoredSpan]], expected: list[ScoredSpan]) -
 def test_the_span_of_a_plain_forward_in_any_batch(kind: str, workshop: Workshop, open_model: Any) -> None:
     folder = workshop(kind, QA, **LONG_CONTEXT)
     expected = brute_force(folder, QUERIES, 1)
-    for size in (1, 64, "auto"):
+    for size in (1, "auto"):
         require_spans(open_model("spans", folder, max_length=390, batch_size=size).find_spans(QUERIES), expected)
     assert capabilities(open_model("spans", folder)) == {"find_spans"}
 
@@ -148,7 +148,7 @@ def test_windows_show_every_token_and_of_equals_the_shortest_and_first_span_wins
         equals = [pair for pair in bounds if bounds[pair] == bounds[chosen]]
         assert chosen == min(equals, key=lambda pair: (pair[1] - pair[0], pair[0]))
 
-    @settings(max_examples=40)
+    @settings(max_examples=20)
     @given(texts=st.lists(WORDS.map(" ".join), min_size=1, max_size=3))
     def check(texts: list[str]) -> None:
         answers = model.find_spans([SpanQuery(words, "he", "the") for words in texts])

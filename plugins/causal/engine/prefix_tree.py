@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain, pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -79,25 +79,28 @@ def build_tree(requests: Sequence[TokenRequest]) -> PrefixTree:
     depth: list[Ints] = []
     end = np.zeros(sum(len(request.ids) for request in requests), dtype=np.int64)
     tails: list[Ints] = [NO_TOKENS] * len(requests)  # the nodes that predict a request's continuation
+    text: tuple[int, ...] = ()
     previous, path, count = NO_TOKENS, NO_TOKENS, 0
     for index in order:
         request = requests[index]
-        ids = np.array(request.ids[:-1], dtype=np.int64)
-        shared = shared_length(previous, ids)
-        end[path[shared:]] = count
-        path = np.concatenate((path[:shared], np.arange(count, count + len(ids) - shared)))
-        tokens.append(ids[shared:])
-        depth.append(np.arange(shared, len(ids)))
-        count += len(ids) - shared
+        if request.ids[:-1] != text:  # words that are predicted after the same text add no node
+            text = request.ids[:-1]
+            ids = np.array(text, dtype=np.int64)
+            shared = shared_length(previous, ids)
+            end[path[shared:]] = count
+            path = np.concatenate((path[:shared], np.arange(count, count + len(ids) - shared)))
+            tokens.append(ids[shared:])
+            depth.append(np.arange(shared, len(ids)))
+            count += len(ids) - shared
+            previous = ids
         tails[index] = path[-request.predicted :]
-        previous = ids
     end[path] = count
     nodes = np.concatenate((NO_TOKENS, *tails))
     words = [word for request in requests for word in request.ids[-request.predicted :]]
     pairs = np.stack((nodes, np.array(words, dtype=np.int64)), axis=1)
     predictions, indexes = np.unique(pairs, axis=0, return_inverse=True)
-    cuts = np.cumsum([request.predicted for request in requests])[:-1]
-    answers = np.split(indexes.reshape(-1), cuts)
+    cuts = accumulate((request.predicted for request in requests), initial=0)
+    answers = [indexes.reshape(-1)[start:stop] for start, stop in pairwise(cuts)]
     return PrefixTree(
         np.concatenate((NO_TOKENS, *tokens)), np.concatenate((NO_TOKENS, *depth)), end[:count], predictions, answers
     )
