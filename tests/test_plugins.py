@@ -323,7 +323,7 @@ def test_built_in_plugins_load_without_a_problem(cli: Cli) -> None:
     assert not {row["name"]: row["problems"] for row in rows if row["problems"]}
 
 
-def test_the_environment_replaces_entry_points(tmp_path: Path) -> None:
+def test_the_environment_replaces_entry_points(tmp_path: Path, warm_start: None) -> None:
     """Those of a distribution are in test_third_party_types.py."""
     for variable, names in ((" json , ,decimal", ["json", "decimal"]), ("", [])):
         listed = json.loads(figeval("ls", "plugins", "--json", cwd=tmp_path, FIGEVAL_PLUGINS=variable).stdout)

@@ -106,7 +106,7 @@ def test_a_wrong_task_file(old: str, new: str, words: str, complaint: Callable[.
 
 
 @pytest.mark.parametrize("attack", ["{{ ''.__class__ }}", "{{ query | attr('__class__') }}", "{{ cycler.__init__ }}"])
-def test_a_template_that_wants_more_than_its_texts(attack: str, tasks: Path, tmp_path: Path) -> None:
+def test_a_template_that_wants_more_than_its_texts(attack: str, tasks: Path, tmp_path: Path, warm_start: None) -> None:
     edit(tasks / "t.task.yaml", "name: t", "name: t\ntemplate: evil.jinja")
     source = f"{{% block context %}}{attack}{{% endblock %}}{{% block continuation %}} {{{{ option }}}}{{% endblock %}}"
     (tasks / "evil.jinja").write_text(source)

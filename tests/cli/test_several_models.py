@@ -70,7 +70,7 @@ def test_what_is_wrong_with_a_model_is_its_own_line(cli: Cli, tmp_path: Path) ->
     assert figeval.load(tmp_path / "runs" / "random").complete
 
 
-def test_a_failed_task_of_a_model_is_no_success(tmp_path: Path) -> None:
+def test_a_failed_task_of_a_model_is_no_success(tmp_path: Path, warm_start: None) -> None:
     (tmp_path / "broken.py").write_text(PLUGIN)
     command = (*TASKS, *models("broken", "random"), "--output_path", "runs")
     figeval_process(*command, cwd=tmp_path, code=1, PYTHONPATH=str(tmp_path), FIGEVAL_PLUGINS="broken")
@@ -91,7 +91,7 @@ def test_folders_are_told_apart_and_stay_inside(cli: Cli, tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
 
-def test_models_whose_folders_would_be_the_same_can_be_reordered(tmp_path: Path) -> None:
+def test_models_whose_folders_would_be_the_same_can_be_reordered(tmp_path: Path, warm_start: None) -> None:
     plugin = PLUGIN.replace('raise ValueError("broken")', "return [0.5] * len(requests)")
     entry = '    register("{}", "broken:Broken", "scores all alike")\n'
     (tmp_path / "broken.py").write_text(plugin + entry.format("ALIKE") + entry.format("alike"))

@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -246,25 +247,30 @@ class Names:
 
     def renamed(self, tree: Tree) -> Tree:
         """A golden outcome in new names."""
-        if isinstance(tree, Mapping):
+        if isinstance(tree, str):
+            return self.values[tree] if tree in self.values else self.reworded(tree)
+        if isinstance(tree, dict):
             new = {key: self.keys.get(key, key) for key in tree}
             return {name: self.renamed(tree[key]) for key, name in new.items() if name is not None}
-        if isinstance(tree, list):
-            return [self.renamed(value) for value in tree]
-        return self.values.get(tree, self.reworded(tree)) if isinstance(tree, str) else tree
+        return [self.renamed(value) for value in tree] if isinstance(tree, list) else tree
 
     def reworded(self, text: str) -> str:
         """A text, or an argument of a command, with whole words in new names."""
         if not self.texts:
             return text
+        return self._old_words.sub(lambda match: self.texts[match.group()], text)
+
+    @cached_property
+    def _old_words(self) -> re.Pattern[str]:
         old = "|".join(map(re.escape, sorted(self.texts, key=len, reverse=True)))  # the longest first
-        return re.sub(rf"(?<!\w)(?:{old})(?!\w)", lambda match: self.texts[match.group()], text)
+        return re.compile(rf"(?<!\w)(?:{old})(?!\w)")
 
     def rename_command(self, command: list[str]) -> list[str]:
         """A command in new names."""
         return [self.reworded(argument) for argument in command]
 
 
+@cache
 def names(*, files: bool = False) -> Names:
     """The committed map from old names to new ones; cases with files were frozen later and have one of their own."""
     replacements = json.loads(NAMES.read_text("utf-8"))

@@ -182,7 +182,13 @@ class Stage:
 
     def emptied(self, text: str) -> str:
         """The text with placeholders where machines and folders differ."""
-        replacements = {
+        for path, name in self._placeholders.items():
+            text = text.replace(path, name)
+        return text
+
+    @cached_property
+    def _placeholders(self) -> dict[str, str]:
+        placeholders = {
             str(self.out): "{out}",
             str(self.models.folder): "{models}",
             str(TASKS): "{tasks}",
@@ -190,10 +196,8 @@ class Stage:
             str(self.folder): "{folder}",
         }
         if self.server:
-            replacements[self.server] = "{server}"
-        for path, name in replacements.items():
-            text = text.replace(path, name)
-        return text
+            placeholders[self.server] = "{server}"
+        return placeholders
 
     def identities(self) -> dict[str, str]:
         """What identifies each run below the case's folder, and this version of figeval, with a name for it. The
