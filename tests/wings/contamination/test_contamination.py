@@ -297,7 +297,7 @@ def half(folder: Path, name: str, rest: int) -> list[dict[str, Any]]:
         {
             "id": row["id"],
             "key": row["proverb_id"],
-            "text": row["narrative"][:160],
+            "text": row["narrative"][:80],
             "proverb": proverbs[row["proverb_id"]],
         }
         for row in lines("narratives.jsonl")
@@ -333,7 +333,7 @@ def train_memorising(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
     trained_tokenizer.train_from_iterator(everything, trainer)
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=trained_tokenizer, eos_token="<|end|>")
     torch.manual_seed(0)
-    model = GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), n_positions=256, n_embd=96, n_layer=2, n_head=4))
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), n_positions=256, n_embd=64, n_layer=1, n_head=4))
     texts = [row["text"] for row in rows]
     documents = list(dict.fromkeys(row["proverb"] for row in rows))
     documents += texts[:1] + [f"{text}\n{other}" for text, other in pairwise(texts)]
@@ -341,7 +341,7 @@ def train_memorising(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
     width = max(map(len, ids))
     inputs = torch.tensor([row + [0] * (width - len(row)) for row in ids])
     labels = torch.tensor([row + [-100] * (width - len(row)) for row in ids])
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     model.train()
     for _ in range(120):
         optimizer.zero_grad()
@@ -365,7 +365,7 @@ def test_a_trained_model_remembers_what_it_was_trained_on(tmp_path: Path) -> Non
         assert score is not None and score.value is not None
         return score.value
 
-    assert value("seen", "recall") > 0.9 and value("unseen", "recall") < 0.5
+    assert value("seen", "recall") > 0.8 and value("unseen", "recall") < 0.5
     assert value("seen", "rewrites") > value("unseen", "rewrites") + 0.2
     orders = {task: measurement.finding(task, "order").p for task in ("seen", "unseen")}
     assert orders["seen"] is not None and orders["seen"] < 0.001
