@@ -23,6 +23,7 @@ SMALL_DISK = """
 import resource, runpy, sys
 room = int(sys.argv.pop(1))
 resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))  # Python ignores SIGXFSZ
+sys.dont_write_bytecode = True  # Python would cut off the file of a large module, too
 runpy.run_module("figeval", run_name="__main__", alter_sys=True)
 """
 

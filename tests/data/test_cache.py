@@ -235,6 +235,7 @@ def test_a_full_disk_is_one_line_and_the_next_try_goes_on(site: Site, list_files
     program = (
         "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
         "resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000)); "
+        "sys.dont_write_bytecode = True; "  # Python would cut off the file of a large module, too
         "from figeval.data.cache import obtain; from figeval.data.sources import DataFile, Source; "
         "obtain(DataFile('bench', Source.model_validate_json(sys.argv[1])))"
     )

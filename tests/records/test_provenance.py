@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import figeval as package
-from figeval.records.provenance import git_state
 from tests.finished_runs import finished
 from tests.processes import figeval
 
@@ -40,30 +39,29 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path / "checkout"
 
 
-def recorded_state(checkout: Path) -> Any:
+def git_state(checkout: Path, name: str, **environment: str) -> Any:
     """Return what a run of this checkout records about its repository."""
     command = ("run", "--tasks", "mini_fables", "--model", "overlap", "--limit", "2", "--no_baselines")
-    figeval(*command, "--output_path", "run", cwd=checkout, PYTHONPATH=str(checkout))
-    return json.loads((checkout / "run" / "run.json").read_text("utf-8"))["provenance"]["git"]
+    figeval(*command, "--output_path", name, cwd=checkout, PYTHONPATH=str(checkout), **environment)
+    return json.loads((checkout / name / "run.json").read_text("utf-8"))["provenance"]["git"]
 
 
 @pytest.mark.slow
-def test_a_run_tells_a_changed_checkout(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_tells_a_changed_checkout(checkout: Path) -> None:
     def git(*arguments: str) -> None:
         identity = ("-c", "user.name=x", "-c", "user.email=x@example.org")
         subprocess.run(("git", "-C", str(checkout), *identity, *arguments), check=True, capture_output=True)
 
-    assert git_state(checkout) is None
+    assert git_state(checkout, "outside") is None
     (checkout / ".gitignore").write_text("__pycache__")
     (checkout / ".git").mkdir()
-    assert git_state(checkout) is None, "what git cannot tell is unknown rather than clean"
+    assert git_state(checkout, "broken") is None, "what git cannot tell is unknown rather than clean"
     git("init")
     git("add", ".gitignore", "pyproject.toml", *ROOMS)
     git("commit", "-m", "first")
-    clean = recorded_state(checkout)
+    clean = git_state(checkout, "clean")
     assert re.fullmatch("[0-9a-f]{40}", clean["commit"])
     assert clean["dirty"] is False, "a run that is being written changes no number"
     (checkout / "figeval" / "added.py").write_text("")
-    assert git_state(checkout) == {**clean, "dirty": True}
-    monkeypatch.setenv("PATH", "")
-    assert git_state(checkout) is None
+    assert git_state(checkout, "changed") == {**clean, "dirty": True}
+    assert git_state(checkout, "without", PATH="") is None

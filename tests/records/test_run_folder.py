@@ -164,6 +164,7 @@ import resource, sys
 from pathlib import Path
 from figeval.records.run_folder import RunFolder
 resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+sys.dont_write_bytecode = True  # Python would cut off the file of a large module, too
 folder = RunFolder(Path(sys.argv[1]))
 with folder.locked(), folder.appending("t") as writer:
     for number in range(1000):

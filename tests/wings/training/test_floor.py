@@ -231,6 +231,7 @@ main(arguments)
 FULL_DISK_PROGRAM = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+sys.dont_write_bytecode = True  # Python would cut off the file of a large module, too
 from figeval.cli.main import main
 main(sys.argv[1:])
 """
