@@ -36,9 +36,9 @@ demo: $(VENV)/.demo  ## score TF-IDF and MiniLM on figures of speech and morals 
 		printf '\nNext, with a network or FIGEVAL_DATA_MIRROR set:\n  %s\n' '$(BIN)/figeval data fetch clue storal'; \
 	fi
 
-# mypy needs one core, and pytest both now and then, so they run at the same time.
+# ruff, mypy and the compilation of modules need one core each, and pytest both now and then, so they run at the same time.
 test: $(VENV)/.dev  ## ruff, mypy, and pytest without the slow tests (TESTS=: all tests)
-	@$(MAKE) --no-print-directory --jobs=2 lint types unit
+	@$(MAKE) --no-print-directory --jobs=3 lint types unit
 
 # Names that say what happened to a value; the limit only falls.
 BAD_NAMES := 185
@@ -53,12 +53,12 @@ types: $(VENV)/.dev
 
 PYTEST = $(BIN)/python -m pytest --dist worksteal
 
-# Collected once before, for otherwise each of the processes would compile the same thousands of modules. A third process works
-# while others wait for servers, locks and processes of their own.
+# Collected once before, for otherwise each of the processes would compile the same thousands of modules. Two of
+# four processes work while others wait for servers, locks and processes of their own.
 TESTS := not slow and not system
 
-unit: $(VENV)/.compiled
-	$(PYTEST) -n 3 -m '$(TESTS)'
+unit: $(VENV)/.compiled | lint
+	$(PYTEST) -n 4 -m '$(TESTS)'
 
 $(VENV)/.compiled: $(VENV)/.dev
 	@$(BIN)/python -m pytest --collect-only -qq >/dev/null || true

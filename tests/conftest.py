@@ -50,6 +50,8 @@ class WithoutWing(pytest.Module):
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
     """Skip modules of tests that import a wing which is not here."""
+    if wings_here.all_are_here():
+        return None
     missing = wings_here.absent(wings_here.imported_by(module_path))
     return WithoutWing.from_parent(parent, path=module_path) if missing else None
 

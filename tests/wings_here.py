@@ -34,6 +34,12 @@ def commands() -> dict[str, str]:
     return {command: wing for wing, names in rows for command in re.findall(r"\w+", names)}
 
 
+@cache
+def all_are_here() -> bool:
+    """Whether every built-in wing, each of which has a command or a public name, is here."""
+    return not absent([*commands().values(), *filter(None, map(wing_of_name, figeval._MODULES))])
+
+
 def absent(wings: Iterable[str]) -> str:
     """Those of the wings that are not here, as a reason to skip a test; empty if all are."""
     missing = sorted({wing for wing in wings if not is_here(wing)})
