@@ -22,9 +22,18 @@ VIRTUAL_KEYS = {"Enter": 13, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "
 class Page:
     """One page of the browser."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, socket: aiohttp.ClientWebSocketResponse) -> None:
-        self.loop, self.socket, self.calls = loop, socket, 0
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        session: aiohttp.ClientSession,
+        socket: aiohttp.ClientWebSocketResponse,
+    ) -> None:
+        self.loop, self.session, self.socket, self.calls = loop, session, socket, 0
         self.violations: list[str] = []  # messages of the console, errors and violations of the policy
+
+    async def close(self) -> None:
+        await self.socket.close()
+        await self.session.close()
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         return self.loop.run_until_complete(asyncio.wait_for(self._call(method, parameters), PATIENCE))
@@ -103,20 +112,20 @@ def browsing(profile: Path) -> Iterator[Page]:
         [browser(), *FLAGS, "--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"],
         stderr=subprocess.DEVNULL,
     ) as process:
-        session = None
+        page = None
         try:
-            session, page = loop.run_until_complete(_connected(loop, profile))
+            page = loop.run_until_complete(_connected(loop, profile))
             for domain in ("Page", "Runtime", "Log"):
                 page.call(f"{domain}.enable")
             yield page
         finally:
-            if session is not None:
-                loop.run_until_complete(session.close())
+            if page is not None:
+                loop.run_until_complete(page.close())
             process.kill()
             loop.close()
 
 
-async def _connected(loop: asyncio.AbstractEventLoop, profile: Path) -> tuple[aiohttp.ClientSession, Page]:
+async def _connected(loop: asyncio.AbstractEventLoop, profile: Path) -> Page:
     port = profile / "DevToolsActivePort"
     end = time.monotonic() + PATIENCE
     while not (port.exists() and "\n" in port.read_text()):
@@ -126,4 +135,4 @@ async def _connected(loop: asyncio.AbstractEventLoop, profile: Path) -> tuple[ai
     async with session.get(f"http://127.0.0.1:{port.read_text().splitlines()[0]}/json/list") as reply:
         targets = await reply.json()
     address = next(target["webSocketDebuggerUrl"] for target in targets if target["type"] == "page")
-    return session, Page(loop, await session.ws_connect(address, max_msg_size=0))
+    return Page(loop, session, await session.ws_connect(address, max_msg_size=0))

@@ -19,7 +19,7 @@ from tests.plugins.lm_eval_bridge.both import in_lm_eval, load_tasks, stubs
 from tests.plugins.tiny import Workshop
 from tests.processes import figeval
 from tests.runs.conftest import write_task
-from tests.test_import_cost import HEAVY_LIBRARIES, PROGRAM, imported_modules
+from tests.test_import_cost import HEAVY_LIBRARIES, imported_modules
 
 ACME = Path(__file__).parents[2] / "third_party" / "figeval_acme" / "src"
 
@@ -95,7 +95,8 @@ def test_a_home_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.slow
 def test_they_are_made_without_lm_eval(tmp_path: Path) -> None:
-    assert not imported_modules(PROGRAM, "lm-eval", "stubs", cwd=tmp_path) & (HEAVY_LIBRARIES - {"scipy"})
+    (modules,) = imported_modules(tmp_path, "lm-eval stubs").values()
+    assert not modules & (HEAVY_LIBRARIES - {"scipy"})
 
 
 # ---- tasks that something is wrong with ------------------------------------------------------------------------------
