@@ -51,7 +51,7 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-PYTEST = $(BIN)/python -m pytest --dist worksteal
+PYTEST = $(BIN)/python -m pytest --dist worksteal $(if $(TESTS),,--hypothesis-profile=thorough)
 
 # Collected once before, for otherwise each of the processes would compile the same thousands of modules. Two of
 # four processes work while others wait for servers, locks and processes of their own.

@@ -37,8 +37,10 @@ if MIRROR is not None and (NLTK := Path(MIRROR) / "nltk" / "packages").is_dir():
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-settings.register_profile("no deadline", deadline=None)  # imports make the first example slow
-settings.load_profile("no deadline")
+# Imports make the first example slow. `--hypothesis-profile=thorough`, as where all tests are run, tries more examples.
+settings.register_profile("quick", deadline=None, max_examples=40)
+settings.register_profile("thorough", deadline=None)
+settings.load_profile("quick")
 
 
 class WithoutWing(pytest.Module):

@@ -25,7 +25,8 @@ CASES = cases()
 QUICK_CASES = ("classifier", "cross_ranking")  # of the trained heads
 SLOW_CASES = (  # kinds of models and flags that quick tests of their own cover, too
     *("two_processes", "infill", "seq2seq_writer", "causal_joint", "causal_writer", "causal_prompts_and_probes"),
-    *("letters_prompts_and_probes", "judged_by_likelihood", "contamination_by_likelihood"),
+    *("letters_prompts_and_probes", "judged_by_likelihood", "contamination_by_likelihood", "compared_prompts"),
+    *("board_with_reports", "judged_interrupted", "contamination_interrupted"),
 )
 
 

@@ -163,14 +163,16 @@ def test_one_command_runs_all_adapters_of_a_base_and_loads_it_once(
 
 
 ONE = {"num_labels": 1}
-HEADED: list[tuple[str, str, str, str, Any, Sequence[Any], dict[str, Any]]] = [
+HEADED: list[Any] = [
     ("t5", "ForConditionalGeneration", "AutoModelForSeq2SeqLM", "seq2seq", lora("SEQ_2_SEQ_LM"), RESTS, {}),
     ("gpt2", "LMHeadModel", "AutoModelForCausalLM", "causal", lora("CAUSAL_LM", fan_in_fan_out=True), RESTS, {}),
     ("bert", "Model", "AutoModel", "encoder", lora("FEATURE_EXTRACTION"), TEXTS, {"pooling": "mean"}),
-    ("roberta", "ForMaskedLM", "AutoModel", "encoder", lora("FEATURE_EXTRACTION"), TEXTS, {"pooling": "cls"}),
     ("roberta", "ForMaskedLM", "AutoModelForMaskedLM", "masked", lora(None, **LINEAR), CLOZES, {}),
     ("bert", "Model", "AutoModelForSequenceClassification", "pairs", lora("SEQ_CLS"), PAIRS, ONE),
-    ("llama", "ForCausalLM", "AutoModelForSequenceClassification", "pairs", lora("SEQ_CLS"), PAIRS, ONE),
+    *(pytest.param(*case, marks=pytest.mark.slow) for case in [
+        ("roberta", "ForMaskedLM", "AutoModel", "encoder", lora("FEATURE_EXTRACTION"), TEXTS, {"pooling": "cls"}),
+        ("llama", "ForCausalLM", "AutoModelForSequenceClassification", "pairs", lora("SEQ_CLS"), PAIRS, ONE),
+    ]),
 ]  # fmt: skip
 
 

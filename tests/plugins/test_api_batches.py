@@ -591,11 +591,12 @@ def test_results_are_split_into_lines_wherever_they_are_cut(
 
 
 @pytest.mark.parametrize("line", [b"\n", b"x\n", b'{"custom_id": "z"}\n'], ids=["blank", "no JSON", "foreign"])
-def test_results_without_an_end_are_not_read_on(line: bytes, openai: Open) -> None:
+def test_results_without_an_end_are_not_read_on(line: bytes, openai: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("figeval.builtin.plugins.api.batch_http.MAX_LINES", 25_000)
     with batch_desk(polls=0, endless=line * 10_000) as desk:
         options = {"base_url": desk.url, "batch": True, "account": "run"}
         leave_batch(openai("m", **options))
-        with pytest.raises(ModelError, match="more than 250,000 lines"):
+        with pytest.raises(ModelError, match="more than 25,000 lines"):
             openai("m", **options).generate(prompts())
 
 

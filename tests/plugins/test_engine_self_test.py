@@ -30,7 +30,7 @@ LOUD_CONFIGS = {
     "Cohere": {"logit_scale": 1.0}
 }  # its scores are otherwise so small that rounding of .1 nats hides everything
 NATS = 0.1  # per token
-QUICK_NAMES = ("GPT2", "Llama", "Mistral", "Mixtral", "Gemma3Text", "GPTNeoX", "OPT", "GptOss", "Bloom", "GPTNeo")
+QUICK_NAMES = ("GPT2", "Mixtral", "Gemma3Text", "OPT", "GptOss", "Bloom")
 
 
 def bare(model: Any) -> PackedEngine:
@@ -287,7 +287,13 @@ def test_scoring_is_an_option_of_causal_models(workshop: Workshop, open_model: C
 
 @pytest.mark.parametrize(
     ("name", "layers"),
-    [("Granite", 0), ("Gemma4Text", 12), ("DeepseekV3", 0), ("Helium", 0), ("Qwen3Moe", 0), ("Llama", 0)],
+    [
+        *(("Granite", 0), ("Llama", 0)),
+        *(
+            pytest.param(name, layers, marks=pytest.mark.slow)
+            for name, layers in [("Gemma4Text", 12), ("DeepseekV3", 0), ("Helium", 0), ("Qwen3Moe", 0)]
+        ),
+    ],
 )
 def test_a_copy_answers_for_architectures_of_full_size(name: str, layers: int) -> None:
     """No weights of the model itself are needed: their sizes and options are those of its default config."""

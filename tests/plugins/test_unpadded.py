@@ -265,7 +265,10 @@ def gradients(model: Any, labels: Any) -> dict[str, Any]:
 
 
 # Nested tensors of a CPU cannot be checkpointed.
-@pytest.mark.parametrize(("kernel", "checkpointing"), [(by_row, False), (by_row, True), (by_jagged, False)])
+@pytest.mark.parametrize(
+    ("kernel", "checkpointing"),
+    [(by_row, True), (by_jagged, False), pytest.param(by_row, False, marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("name", UNPADDED_CONFIGS)
 def test_losses_and_gradients_are_those_of_padded_rows(name: str, kernel: rows.Kernel, checkpointing: bool) -> None:
     dropouts = ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout")

@@ -54,8 +54,14 @@ def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- the ways --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", OTHER_WAYS)
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        pytest.param(name, way, marks=[pytest.mark.slow] * ((number - turn) % len(OTHER_WAYS) != 0))
+        for number, name in enumerate(ARCHITECTURES)
+        for turn, way in enumerate(OTHER_WAYS)
+    ],
+)
 def test_every_way_writes_the_texts_of_the_model(name: str, way: str) -> None:
     model = build_model(name)
     writer = writer_in(way, model, rows=4)

@@ -66,8 +66,9 @@ def test_a_comma_in_the_path_of_a_task_file_parts_nothing(folder: Path) -> None:
     assert run.tasks == ("first", "second")
 
 
-def test_a_file_of_a_suite_brings_its_tasks(folder: Path) -> None:
-    run = figeval.run(str(folder / "both.suite.yaml"), "tfidf", limit=4, processes=2, output_path="run")
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_file_of_a_suite_brings_its_tasks(processes: int, folder: Path) -> None:
+    run = figeval.run(str(folder / "both.suite.yaml"), "tfidf", limit=4, processes=processes, output_path="run")
     assert run.tasks == ("first", "second")
 
 

@@ -122,7 +122,9 @@ def test_the_rows_that_the_released_code_loses(real_data: str) -> None:
     )
 
 
-@pytest.mark.parametrize(("task", "folder"), [(TASKS[0], "tfidf"), (TASKS[1], "tfidf-published")])
+@pytest.mark.parametrize(
+    ("task", "folder"), [(TASKS[0], "tfidf"), pytest.param(TASKS[1], "tfidf-published", marks=pytest.mark.slow)]
+)
 def test_measured_runs_have_the_examples_of_today(task: str, folder: str, real_data: str, tmp_path: Path) -> None:
     stored = figeval.load(ROOT / "results" / "measured" / folder).record
     (measured,) = [task_record.examples_sha256 for task_record in stored.tasks if task_record.task == task]

@@ -31,10 +31,15 @@ def train_model(folder: Path, model: Path, **changes: Any) -> figeval.Training:
     ("kind", "architecture", "name", "targets", "changed_layers"),
     [
         ("t5", GENERATION_HEAD, "seq2seq", (), {"q", "v"}),
-        ("bart", GENERATION_HEAD, "seq2seq", ("q_proj", "fc1", "out_proj"), {"q_proj", "fc1", "out_proj"}),
-        ("gpt2", "LMHeadModel", "causal", (), {"c_attn"}),
         ("gpt2", "LMHeadModel", "causal", ("c_proj", "c_fc"), {"c_proj", "c_fc"}),  # square ones among them
         ("llama", "ForCausalLM", "causal", (), {"q_proj", "v_proj"}),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [
+                ("bart", GENERATION_HEAD, "seq2seq", ("q_proj", "fc1", "out_proj"), {"q_proj", "fc1", "out_proj"}),
+                ("gpt2", "LMHeadModel", "causal", (), {"c_attn"}),
+            ]
+        ),
     ],
 )
 def test_a_checkpoint_writes_what_the_network_with_adapters_does(

@@ -61,7 +61,7 @@ def test_log_probabilities_are_recognised_and_calibrated_scores_may_be_above_0()
     assert calibration.bins[0].confidence == pytest.approx(1 / (1 + math.exp(-2)))
 
 
-@pytest.mark.parametrize("n", [20, 100, 1000])
+@pytest.mark.parametrize("n", [20, 100, pytest.param(1000, marks=pytest.mark.slow)])
 def test_the_error_of_a_calibrated_model_is_what_calibrated_models_have(
     n: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

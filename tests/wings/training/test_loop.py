@@ -50,8 +50,10 @@ def test_it_learns_and_says_how(tmp_path: Path) -> None:
     assert declared == {"kind": "encoder", "about": {"step": progress.best}}
 
 
-@pytest.mark.parametrize("cut", [1, 6, 7, 17])
-@pytest.mark.parametrize("optimizer", ["adamw", "adafactor"])
+@pytest.mark.parametrize(
+    ("optimizer", "cut"),
+    [("adamw", 1), ("adamw", 6), ("adafactor", 7), ("adafactor", 17)],  # epochs have six steps
+)
 def test_a_training_that_was_cut_off_ends_with_the_same_weights(tmp_path: Path, cut: int, optimizer: str) -> None:
     learner = Linear(dropout=0.3)
     changes: dict[str, Any] = {"optimizer": optimizer, "patience": None}
