@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import signal
@@ -36,6 +37,9 @@ if MIRROR is not None and (NLTK := Path(MIRROR) / "nltk" / "packages").is_dir():
 # cores, torch's wait for one another and burn the CPU.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    # Once a worker process has sent its results, to delete all modules would take it seconds. What is registered first
+    # is called last.
+    atexit.register(os._exit, 0)
 
 # Imports make the first example slow. `--hypothesis-profile=thorough`, as where all tests are run, tries more examples.
 settings.register_profile("quick", deadline=None, max_examples=40)
@@ -106,7 +110,8 @@ def few_objects(worker: dict[str, int]) -> Iterator[None]:
 def worker() -> Iterator[dict[str, int]]:
     """State that a worker process keeps from test to test."""
     yield {"modules": 0}
-    gc.unfreeze()  # or libraries report objects that are never collected
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        gc.unfreeze()  # or libraries report objects that are never collected
 
 
 @pytest.fixture(autouse=True)

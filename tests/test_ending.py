@@ -30,6 +30,7 @@ def test_triton_does_not_print_what_was_not_collected() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [(1,), (0, 1, 2)])
 def test_closed_streams_are_the_null_device(closed: tuple[int, ...], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "figeval", "run", "--tasks", "mini_proverbs", "--model", "overlap", "--limit", "4"]

@@ -22,11 +22,13 @@ from tests.wings_here import commands
 MAX_CHANGES = 12  # differences of a case
 MOST_BYTES = 3_200_000
 CASES = cases()
-QUICK_CASES = ("classifier", "cross_ranking")  # of the trained heads
+QUICK_CASES = ("classifier",)  # of the trained heads
 SLOW_CASES = (  # kinds of models and flags that quick tests of their own cover, too
     *("two_processes", "infill", "seq2seq_writer", "causal_joint", "causal_writer", "causal_prompts_and_probes"),
     *("letters_prompts_and_probes", "judged_by_likelihood", "contamination_by_likelihood", "compared_prompts"),
-    *("board_with_reports", "judged_interrupted", "contamination_interrupted"),
+    *("board_with_reports", "judged_interrupted", "contamination_interrupted", "board", "bertscore", "audited"),
+    *("exported_replies", "frames_of_questions", "frames_of_runs", "frames_of_judgements", "frames_of_comparisons"),
+    *("compared_several", "trained_on_mini", "cross_encoder", "outlines"),
 )
 
 

@@ -185,6 +185,7 @@ def test_it_gives_the_same_numbers_as_the_checkout(site: Path, tmp_path: Path) -
         assert [task[key] for key in keys] == [same[key] for key in keys]
 
 
+@pytest.mark.slow
 def test_the_console_script_is_installed(site: Path, tmp_path: Path) -> None:
     script = site / "bin" / "figeval"
     done = subprocess.run(

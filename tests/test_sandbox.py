@@ -200,7 +200,11 @@ def test_nothing_random_is_there() -> None:
     [
         ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", STEP_MESSAGE),
         ("{% for i in range(99999) %}" + "x" * 50_000 + "{% endfor %}", STEP_MESSAGE),
-        ("{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro %}{{ f(40) }}", STEP_MESSAGE),
+        pytest.param(
+            "{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro %}{{ f(40) }}",
+            STEP_MESSAGE,
+            marks=pytest.mark.slow,  # 1,000,000 steps of Python
+        ),
         ("{% set n = namespace(x='a') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}", STEP_MESSAGE),
         (
             "{% set n = namespace(x='a') %}{% for i in range(60) %}"

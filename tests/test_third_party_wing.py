@@ -27,6 +27,7 @@ def run(tmp_path: Path, warm_start: None) -> Path:
     return tmp_path / "run"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("warm_start")
 def test_its_command_reads_a_run(site: Path, run: Path, tmp_path: Path) -> None:
     site_packages = {"PYTHONPATH": str(site)}

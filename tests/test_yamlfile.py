@@ -23,6 +23,7 @@ NINEFOLD_ALIASES = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 )
 
 
+@pytest.mark.slow
 @given(values)
 def test_what_pyyaml_writes_is_read_back(value: Any) -> None:
     assert parse_yaml(yaml.safe_dump(value)) == value

@@ -142,6 +142,7 @@ READABLE_FILES: dict[str, bytes | str] = {
 }
 
 
+@pytest.mark.slow
 def test_read(tmp_path: Path) -> None:
     wrong = {}
     for name, content in READABLE_FILES.items():

@@ -189,6 +189,7 @@ def test_a_far_row_costs_little(tmp_path: Path, row: str) -> None:
     assert read_rows("a.xlsx", tmp_path)[:2] == PAIR_ROWS
 
 
+@pytest.mark.slow
 @given(offset=st.integers(0, 6000), put=st.binary(max_size=4), cut=st.integers(0, 4), is_packed=st.booleans())
 def test_a_damaged_workbook_gives_rows_or_is_refused(offset: int, put: bytes, cut: int, is_packed: bool) -> None:
     with tempfile.TemporaryDirectory() as name:

@@ -1,6 +1,7 @@
 """Whatever a file, a template, a record or a server holds: success, or an error of one line, within five seconds.
 
-`make test` tries 1,000 cases that are the same every time; `make fuzz` tries 100,000 new ones (`FIGEVAL_FUZZ`).
+`make test` tries 400 cases that are the same every time, continuous integration 1,000, and `make fuzz` 100,000 new ones
+(`FIGEVAL_FUZZ`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from tests.finished_runs import finished
 from tests.fuzz.hostile import NUMBERS, TEXTS, as_json, as_yaml, damaged_values, scalars, torn
 from tests.typed import examples_of
 
-CASES = int(os.environ.get("FIGEVAL_FUZZ", "1000"))
+CASES = int(os.environ.get("FIGEVAL_FUZZ", 10 * settings().max_examples))
 SECONDS = 5
 
 
@@ -39,7 +40,7 @@ def cases(share: float) -> settings:
     """So many of all cases; the usual ones are the same every time, so that `make test` is."""
     return settings(
         max_examples=round(CASES * share),
-        derandomize=CASES == 1000,
+        derandomize="FIGEVAL_FUZZ" not in os.environ,
         database=None,
         deadline=None,
         suppress_health_check=list(HealthCheck),

@@ -143,6 +143,7 @@ def test_adapters_side_by_side_answer_as_if_merged_by_peft(
     assert answers[0] == outputs(open_model(pairs[0].merged), RESTS)
 
 
+@pytest.mark.slow
 def test_one_command_runs_all_adapters_of_a_base_and_loads_it_once(
     workshop: Workshop, tmp_path: Path, cli: Cli, load_calls: list[str]
 ) -> None:
@@ -219,6 +220,7 @@ def test_an_adapter_of_one_head_serves_the_body_and_the_reverse(
     assert outputs(open_model(reverse, body.adapter), requests) == outputs(open_model(reverse, same), requests)
 
 
+@pytest.mark.slow
 def test_an_adapter_of_a_sentence_encoder(sentence_folder: Path, tmp_path: Path, open_model: Any) -> None:
     from sentence_transformers import SentenceTransformer
 
@@ -236,6 +238,7 @@ def test_an_adapter_of_a_sentence_encoder(sentence_folder: Path, tmp_path: Path,
     assert outputs(open_model(by_library), TEXTS) == answers
 
 
+@pytest.mark.slow
 def test_tokens_that_the_adapter_added(workshop: Workshop, tmp_path: Path, open_model: Any) -> None:
     from transformers import AutoTokenizer
 

@@ -54,6 +54,7 @@ def test_only_the_user_may_read_what_is_kept(desk: Desk, openai: Callable[..., A
     assert file.parent.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.slow
 def test_more_questions_than_one_query_takes(
     desk: Desk, openai: Callable[..., Any], archived: Callable[..., tuple[int, int]]
 ) -> None:

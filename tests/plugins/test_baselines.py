@@ -291,6 +291,7 @@ def test_overlap_takes_all_of_epic_in_seconds():
     assert time.perf_counter() - began < 10
 
 
+@pytest.mark.slow
 def test_overlap_remembers_few_texts_of_a_long_stream():
     tracemalloc.start()
     try:

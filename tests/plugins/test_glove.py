@@ -185,6 +185,7 @@ def test_fingerprint_is_that_of_the_file(path, open_model: Any):
     assert before != open_model("glove", path=str(path(LINES + "new 1 1 1\n"))).fingerprint()
 
 
+@pytest.mark.slow
 def test_the_real_vectors_know_every_proverb_and_narrative_of_epic(real_data, open_model: Any):
     """One NaN candidate would make every ranking NaN."""
     harness = Harness()

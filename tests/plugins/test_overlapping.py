@@ -192,6 +192,7 @@ def test_vectors_do_not_depend_on_it(kind: str, pooling: str, workshop: Workshop
     assert embeddings.truncated == expected.truncated
 
 
+@pytest.mark.slow
 def test_scores_of_other_models_do_not_depend_on_it(workshop: Workshop, open_model: Any) -> None:
     queries = [SpanQuery(text, LINES[0], LINES[0][:8]) for text in LINES]
     calls: list[tuple[Any, str, list[Any]]] = [

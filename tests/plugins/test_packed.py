@@ -183,6 +183,7 @@ def test_a_copy_with_short_windows_answers_for_long_ones() -> None:
     agrees(engine, some_requests(shots=60))
 
 
+@pytest.mark.slow
 def test_a_head_that_needs_all_states_is_run_on_all(monkeypatch: pytest.MonkeyPatch) -> None:
     model = build("Llama")
     original = model.forward

@@ -184,6 +184,7 @@ def draw_clusters(seed: int, clusters: int, size: int = 4) -> tuple[np.ndarray, 
     return rating, grade, np.repeat(np.arange(clusters), size)
 
 
+@pytest.mark.slow
 def test_the_interval_is_that_of_resampled_clusters_ranked_anew() -> None:
     rating, grade, cluster = draw_clusters(1, 120)
     scores = correlations(rating, grade, cluster)

@@ -222,6 +222,7 @@ def test_answers_are_those_of_causal(gpt2: Path, open_model: Any) -> None:
     assert (stopped.text, stopped.finish) == (replies.values[0].text.partition(stop)[0], "stop")
 
 
+@pytest.mark.slow
 def test_every_request_is_sampled_with_a_seed_of_its_own(gpt2: Path, open_model: Any) -> None:
     prompts = [Prompt((Message("user", line),), max_new_tokens=12) for line in LINES]
     options = {"temperature": 0.9, "top_k": 20, "top_p": 1}

@@ -94,6 +94,7 @@ def stratified_draws(tmp_path_factory: pytest.TempPathFactory) -> list[list[str]
     return draws_of(tmp_path_factory.mktemp("draws"), N_DRAWS, sample=SAMPLE, stratify="cluster")
 
 
+@pytest.mark.slow
 def test_a_stratified_sample_has_the_share_of_every_cluster(stratified_draws: list[list[str]]) -> None:
     """A cluster's count is within 1 of its size times the last turn, and nearly always its rounded share."""
     off = 0

@@ -298,6 +298,7 @@ def test_from_the_training_to_the_run_and_its_breakdown(models: Path) -> None:
     assert {score.low for score in record.tasks[0].scores} == {None}
 
 
+@pytest.mark.slow
 def test_a_model_that_descends_from_one_that_picked_the_wrong_options_is_at_a_disadvantage(
     models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

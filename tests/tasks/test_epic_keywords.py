@@ -161,6 +161,7 @@ def test_spacy_takes_verbs_and_entities_of_any_type(pipeline: Path) -> None:
     assert second == ("The old man", "did", "understand")
 
 
+@pytest.mark.slow
 def test_the_variable_names_a_pipeline(pipeline: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(spacy_pipeline.VARIABLE, str(pipeline))
     identity = extractors.choose_extractor().identity

@@ -221,6 +221,7 @@ def test_without_copies_an_accuracy_is_that_of_a_choice(scores: list[float], gol
 # ---- the real files --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_real_files(real_data: str) -> None:
     rows = read_rows("g_idiomalign:all")
     assert Counter(row["direction"] for row in rows) == {

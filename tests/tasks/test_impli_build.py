@@ -89,6 +89,7 @@ def check_pair(pairs, kind, case):
     assert pair.get("hypothesis", pair.get("reason")) == case.get("hypothesis", case.get("reason"))
 
 
+@pytest.mark.slow
 def test_substitutions(call, tmp_path):
     """In as few builds as have each sentence and each idiom once."""
     builds = []

@@ -155,6 +155,7 @@ def test_real_quoting_and_encodings(everything: list[Row]) -> None:
     assert all(row["premise"].strip() and row["hypothesis"].strip() for row in everything)
 
 
+@pytest.mark.slow
 def test_real_damage_is_left_as_published(everything: list[Row]) -> None:
     def repairable(text: str) -> bool:
         try:
@@ -211,6 +212,7 @@ def test_checked_draws_are_those_of_their_seeds(everything: list[Row]) -> None:
         seen.update(ids)
 
 
+@pytest.mark.slow
 def test_every_idiom_that_was_checked_by_reading_is_recovered(everything: list[Row]) -> None:
     """Undecidable pairs, and pairs that have no idiom, do not count."""
     idiom_of_id = {row["id"]: row["idiom"] for row in everything}

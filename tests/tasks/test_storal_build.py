@@ -78,6 +78,7 @@ def outline(call, tmp_path):
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_beginnings_and_outlines(outline, language):
     cases = [case for case in (*GOLDEN["beginnings"], *GOLDEN["outlines"]) if case.get("language", "en") == language]

@@ -123,6 +123,7 @@ def test_too_many_equal_morals_are_an_error() -> None:
         pairs_with_other_morals([("s", "Be kind."), ("t", "be kind"), ("u", "Run.")])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", SPLITS)
 def test_the_pairs_of_storal(split: str, real_data: str) -> None:
     rows = read_rows(f"storal:faithfulness_en_{split}")

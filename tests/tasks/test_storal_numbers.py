@@ -105,6 +105,7 @@ def test_a_phrase_that_takes_exponential_time_as_a_pattern_is_searched_for_as_a_
 # ---- antonyms --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("wordnet")
 def test_antonyms(build: Build) -> None:
     without_antonym = {"Go in, wise one.", "Come in.", "Zebras eat grass."}

@@ -139,6 +139,7 @@ def test_without_peft_the_extra_is_named(workshop: Workshop, monkeypatch: pytest
         train_model(tell(tmp_path), workshop("gpt2", "LMHeadModel"))
 
 
+@pytest.mark.slow
 def test_only_adapters_are_kept_to_go_on_and_that_ends_where_one_training_does(
     tmp_path: Path, workshop: Workshop
 ) -> None:

@@ -118,6 +118,7 @@ def test_texts_do_not_depend_on_what_is_written_beside_them(
     assert {reply.finish for reply in together} <= {"stop", "length"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "architecture", "factory"), MODELS)
 def test_a_trained_model_samples_as_it_declares(
     kind: str, architecture: str, factory: Any, workshop: Workshop, tmp_path: Path, open_model: Callable[..., Any]

@@ -25,7 +25,9 @@ def losses(ground: Small, name: str, changes: dict[str, Any]) -> tuple[list[floa
     return read_losses(trained.path), trained.to_dict()["passes"]
 
 
-@pytest.mark.parametrize("task_type", HEADS)
+@pytest.mark.parametrize(
+    "task_type", [pytest.param(name, marks=[pytest.mark.slow] * (name != "ranking")) for name in HEADS]
+)
 def test_fewer_passes_have_the_same_losses(tmp_path: Path, task_type: str) -> None:
     task, changes = HEADS[task_type]
     assert task_type in TASKS

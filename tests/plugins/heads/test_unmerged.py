@@ -70,7 +70,11 @@ def test_an_adapter_of_a_sentence_encoder_has_the_pooling_of_its_head(tmp_path: 
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # of peft
 @pytest.mark.parametrize(
     ("kind", "architecture", "name"),
-    [("t5", GENERATION_HEAD, "seq2seq"), ("gpt2", "LMHeadModel", "causal"), ("llama", "ForCausalLM", "causal")],
+    [
+        pytest.param("t5", GENERATION_HEAD, "seq2seq", marks=pytest.mark.slow),
+        ("gpt2", "LMHeadModel", "causal"),
+        pytest.param("llama", "ForCausalLM", "causal", marks=pytest.mark.slow),
+    ],
 )
 def test_peft_reads_what_was_trained(
     kind: str, architecture: str, name: str, workshop: Workshop, tmp_path: Path

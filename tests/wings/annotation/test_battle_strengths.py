@@ -108,6 +108,7 @@ def test_a_fit_to_many_resamples_is_that_to_each() -> None:
 # ---- simulations -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_preference_for_the_first_text_favours_nobody() -> None:
     """Orders are balanced, so it makes the strengths smaller, but not those of some systems rather than others."""
     generator = np.random.default_rng(4)

@@ -165,6 +165,7 @@ def test_a_cluster_is_never_in_both_halves(accuracies):
     assert rules["rarest", OTHERS] == 1
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_numbers(accuracies):
     items = draw_examples(20)
     assert accuracies(items, seed=3) == accuracies(items, seed=3)

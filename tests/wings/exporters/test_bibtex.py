@@ -138,6 +138,7 @@ def assert_readable(text: str) -> None:
     assert depth == 0
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(TEXTS, TEXTS, TEXTS)
 def test_no_text_ends_an_entry(tmp_path_factory: pytest.TempPathFactory, title: str, name: str, venue: str) -> None:

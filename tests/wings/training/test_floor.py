@@ -286,6 +286,7 @@ def outcome(folder: Path) -> dict[str, Any]:
 # ---- runs ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_floor_that_was_trained_by_hand_may_be_moved_to_its_place(
     train: Any, run_trained: Any, copied: Path, tmp_path: Path
 ) -> None:

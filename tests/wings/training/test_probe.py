@@ -182,6 +182,7 @@ def test_measuring_changes_no_weight_and_no_buffer(tmp_path: Path) -> None:
     assert left["count"] == 4 * 42
 
 
+@pytest.mark.slow
 def test_a_resumed_training_keeps_its_plan(tmp_path: Path) -> None:
     """A second measurement would differ, and so would the passes; on another device it is made."""
     learner = Linear(dropout=0.3)
@@ -237,6 +238,7 @@ def test_moments_of_adafactor_are_small(tmp_path: Path) -> None:
     assert not heard.warnings
 
 
+@pytest.mark.slow
 def test_passes_are_counted_from_the_first_step_or_not_at_all(tmp_path: Path) -> None:
     """An older figeval counted none, so a mean over all steps would be too small."""
     model, progress_file = Workshop(tmp_path)("bert", "Model"), tmp_path / "older/training/progress.json"

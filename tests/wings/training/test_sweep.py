@@ -127,6 +127,7 @@ def test_a_seed_that_is_trained_elsewhere_is_left_for_last(
     assert (record("seeds")["seeds"], len(steps)) == ([3, 5], 2)
 
 
+@pytest.mark.slow
 def test_a_combination_that_is_trained_elsewhere_is_waited_for(
     sweep: Sweep, record: Any, trained_elsewhere: Any
 ) -> None:

@@ -155,6 +155,7 @@ def another(value: Any) -> Any:
     return not value if isinstance(value, bool) else f"{value}x" if isinstance(value, str) else value + 1
 
 
+@pytest.mark.slow
 def test_every_field_of_a_record_is_recomputed(cli: Cli, tmp_path: Path) -> None:
     """Whichever is altered, renewed digests do not hide it; the exceptions are known."""
     cli(*RUN, "--limit", "8", "--output_path", "run")
