@@ -55,9 +55,20 @@ def test_without_a_gpu_there_is_one_line_and_no_record(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_all_parts_measure(tmp_path: Path) -> None:
-    measure(*TINY_FLAGS, "--output", str(tmp_path), code=0)
+def test_all_parts_measure_and_one_that_takes_too_long_loses_only_itself(tmp_path: Path) -> None:
+    options = ("--only", "encoding", "--only", "log_likelihoods_1b", "--output", str(tmp_path))
+    measure(*TINY_FLAGS, *options, "--seconds", "0", code=1)
+    late = {"failed": "took more than 1 s"}
+    assert figures_in(tmp_path) == {"device": "CPU", "log_likelihoods_1b": late, "encoding": late}
+    measure(*TINY_FLAGS, *options[2:], code=0)
+    first = figures_in(tmp_path)
+    assert first["encoding"] == late
+    assert first["log_likelihoods_1b"]["seconds_of_self_test"] > 0
+    done = measure(*TINY_FLAGS, "--output", str(tmp_path), code=0)
+    assert "log_likelihoods_1b: measured already" in done.stderr
+    assert "encoding: about " in done.stderr
     figures = figures_in(tmp_path)
+    assert figures["log_likelihoods_1b"] == first["log_likelihoods_1b"]
     assert (figures.pop("device"), tuple(figures)) == ("CPU", PARTS)
     assert all(math.isfinite(number) for number in numbers(figures))
     packed = figures["log_likelihoods_1b"]
@@ -107,22 +118,3 @@ def test_the_plain_loop_tokenizes_nothing_while_the_clock_runs(tmp_path: Path, m
     assert events == ["tokenize", *["end of a step"] * 4]
     assert figures["seconds_per_step"] == 4, "the median of 3 and 5; the first step warms up"
     assert figures["tokens_per_step"] > 2 * training.WORDS
-
-
-@pytest.mark.slow
-def test_a_part_that_takes_too_long_loses_only_itself_and_is_measured_by_the_next_call(tmp_path: Path) -> None:
-    options = ("--only", "encoding", "--only", "log_likelihoods_1b", "--output", str(tmp_path))
-    measure(*TINY_FLAGS, *options, "--seconds", "0", code=1)
-    figures = figures_in(tmp_path)
-    late = {"failed": "took more than 1 s"}
-    assert figures == {"device": "CPU", "log_likelihoods_1b": late, "encoding": late}
-    measure(*TINY_FLAGS, *options[2:], code=0)
-    first = figures_in(tmp_path)
-    assert first["encoding"] == late
-    assert first["log_likelihoods_1b"]["seconds_of_self_test"] > 0
-    done = measure(*TINY_FLAGS, *options, code=0)
-    assert "log_likelihoods_1b: measured already" in done.stderr
-    assert "encoding: about " in done.stderr
-    second = figures_in(tmp_path)
-    assert second["log_likelihoods_1b"] == first["log_likelihoods_1b"]
-    assert second["encoding"]["throughput"]["texts_per_second"] > 0

@@ -31,7 +31,12 @@ def random_requests() -> list[Continuation]:
 
 @pytest.mark.parametrize(
     ("kind", "options"),
-    [("gpt2", {}), ("llama", {"add_bos_token": False}), ("llama", {"add_bos_token": True}), ("t5", {})],
+    [
+        ("gpt2", {}),
+        ("llama", {"add_bos_token": True}),
+        pytest.param("llama", {"add_bos_token": False}, marks=pytest.mark.slow),
+        pytest.param("t5", {}, marks=pytest.mark.slow),
+    ],
 )
 def test_as_lm_eval_encodes(kind: str, options: dict[str, Any], workshop: Workshop, open_model: Open) -> None:
     folder = str(workshop(kind, HEADS[kind]))

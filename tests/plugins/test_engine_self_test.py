@@ -30,7 +30,7 @@ LOUD_CONFIGS = {
     "Cohere": {"logit_scale": 1.0}
 }  # its scores are otherwise so small that rounding of .1 nats hides everything
 NATS = 0.1  # per token
-QUICK_NAMES = ("GPT2", "Mixtral", "Gemma3Text", "OPT", "GptOss", "Bloom")
+QUICK_NAMES = ("GPT2", "Gemma3Text", "GptOss")
 
 
 def bare(model: Any) -> PackedEngine:
@@ -256,6 +256,7 @@ def test_rows_are_read_if_the_user_wants_them(count_trials: Callable[[], int]) -
     assert count_trials() == 0
 
 
+@pytest.mark.slow
 def test_packed_trees_are_read_if_the_user_wants_them_and_the_architecture_can(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

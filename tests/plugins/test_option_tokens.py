@@ -15,10 +15,10 @@ import pytest
 import torch
 
 from figeval import Cloze, Continuation
+from tests.cli.conftest import Cli
 from tests.plugins import joining
 from tests.plugins.joining import OPTIONS, PROMPT, causal_checkpoint, masked_checkpoint
 from tests.plugins.scoring_servers import serving
-from tests.processes import figeval
 
 REQUESTS = [Continuation(PROMPT, option) for option in OPTIONS]
 STRADDLING = {0, 1}
@@ -227,10 +227,11 @@ def task(checkpoint: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.slow
-def test_the_count_is_in_the_record_and_below_the_table_and_survives_resuming(task: Path) -> None:
-    done = figeval(*RUN, cwd=task)
-    assert "joined: 2 examples with a token across the border of what is scored" in " ".join(done.stdout.split())
+def test_the_count_is_in_the_record_and_below_the_table_and_survives_resuming(
+    task: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
+) -> None:
+    monkeypatch.chdir(task)
+    assert "joined: 2 examples with a token across the border of what is scored" in " ".join(cli(*RUN).out.split())
     file, rows = task / "run/run.json", task / "run/predictions/joined.jsonl"
     record, lines = json.loads(file.read_text(encoding="utf-8")), rows.read_bytes().splitlines(keepends=True)
     assert record["tasks"][0]["counts"] == {"ok": 3, "straddling": 2}
@@ -239,12 +240,11 @@ def test_the_count_is_in_the_record_and_below_the_table_and_survives_resuming(ta
     record["tasks"][0] |= {"status": "running", "predictions_sha256": None, "counts": {}}
     file.write_text(json.dumps(record), encoding="utf-8")
     rows.write_bytes(lines[0])
-    figeval(*RUN, cwd=task)
+    assert cli(*RUN).code == 0
     assert rows.read_bytes() == b"".join(lines)
     assert json.loads(file.read_text(encoding="utf-8"))["tasks"][0]["counts"] == {"ok": 3, "straddling": 2}
 
     # Rows of an earlier version, in which a part of an option may be missing, are not continued.
     file.write_text(json.dumps(record | {"schema_version": "2.2"}), encoding="utf-8")
-    refused = figeval(*RUN, cwd=task, code=2)
-    assert "scored by an earlier figeval" in refused.stderr
+    assert "scored by an earlier figeval" in cli(*RUN).complaint
     assert rows.read_bytes() == b"".join(lines)

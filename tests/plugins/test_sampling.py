@@ -125,6 +125,7 @@ def test_every_way_of_writing_draws_the_same_tokens(way: str, gpt2: Path, open_m
     assert "dropped" not in ways[way]
 
 
+@pytest.mark.slow
 def test_a_temperature_near_zero_is_greedy_and_zero_is(gpt2: Path, open_model: Any) -> None:
     greedy = texts(open_model("hf", gpt2))
     for options in ({"temperature": 0}, {"temperature": 1e-9}, {"temperature": 2, "top_k": 1}, {"temperature": 1e-300}):

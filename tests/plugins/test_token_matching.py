@@ -60,7 +60,10 @@ def declaring(folder: Path, target: Path, **settings: Any) -> Path:
     return target
 
 
-@pytest.mark.parametrize("similarity", [None, "dot", "cosine", "euclidean", "manhattan"])
+@pytest.mark.parametrize(
+    "similarity",
+    [None, "cosine", *(pytest.param(name, marks=pytest.mark.slow) for name in ("dot", "euclidean", "manhattan"))],
+)
 def test_sparse_scores_are_the_library_s(
     similarity: str | None, splade: Path, tmp_path: Path, open_model: Open
 ) -> None:

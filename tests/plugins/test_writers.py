@@ -201,6 +201,7 @@ def llama_writer() -> tuple[Any, Any]:
     return model, writer_for(model, 0, TokenBudget(16_384, rows=5))
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(similar_rows())
 def test_prompts_of_any_beginnings_get_their_own_texts(texts: list[list[int]]) -> None:

@@ -406,7 +406,9 @@ def test_a_small_fixed_shape_is_not_tried_on_many_rows() -> None:
 # ---- attention -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["Llama", "Mistral", "StableLm"])
+@pytest.mark.parametrize(
+    "name", ["Llama", *(pytest.param(name, marks=pytest.mark.slow) for name in ("Mistral", "StableLm"))]
+)
 def test_attention_by_groups_gives_the_same_texts_and_repeats_no_keys(
     name: str, everywhere: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

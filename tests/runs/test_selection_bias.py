@@ -150,6 +150,7 @@ def test_training_examples_are_counted_marked_and_left_out_of_a_score_of_their_o
         assert group.scores[0].seen is None or group.scores[0].low is None
 
 
+@pytest.mark.slow
 def test_a_probe_of_an_example_that_was_seen_is_marked_too(models: Path) -> None:
     """The model knows its answer, whatever the probe takes from the question."""
     record = run_of_model(models / "part", models / "probes", "mini_retrieval", probes=True)
@@ -241,6 +242,7 @@ def test_what_an_older_figeval_trained_is_unknown_until_its_command_is_given_aga
     assert len(after.tasks[0].overlap.baselines) == len(after.tasks[0].baselines)
 
 
+@pytest.mark.slow
 def test_what_was_read_without_labels_was_trained_on(models: Path) -> None:
     reader = train_model(models, "reader", limit=20, head="mlm", head_args={})
     again = train_model(models, "again", "reader", task="elsewhere")

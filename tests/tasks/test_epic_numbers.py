@@ -227,12 +227,6 @@ def test_the_command_writes_what_it_prints(nltk_data: Path, real_data: str, tmp_
     check_pictures(out, {"sentiment", "gender", "reading_ease", "hyponyms" if wordnet else "lengths"})
 
 
-@pytest.mark.slow
-def test_the_fourth_figure_needs_wordnet(nltk_data: Path, tmp_path: Path, cli: Cli) -> None:
-    assert "no WordNet: give --wordnet" in cli("benchmark", "analyze", "epic", "--output", tmp_path / "out").out
-    check_pictures(tmp_path / "out", {"sentiment", "gender", "reading_ease", "lengths"})
-
-
 def check_pictures(folder: Path, names: set[str]) -> None:
     """Pictures of these names, with titles and units, which need no network."""
     assert {path.stem for path in folder.glob("*.png")} == names
@@ -249,8 +243,11 @@ def check_pictures(folder: Path, names: set[str]) -> None:
 
 
 @pytest.mark.system
-def test_a_browser_draws_the_page(nltk_data: Path, tmp_path: Path, cli: Cli) -> None:
-    assert cli("benchmark", "analyze", "epic", "--output", tmp_path / "out").code == 0
+def test_a_browser_draws_the_page_and_the_fourth_figure_needs_wordnet(
+    nltk_data: Path, tmp_path: Path, cli: Cli
+) -> None:
+    assert "no WordNet: give --wordnet" in cli("benchmark", "analyze", "epic", "--output", tmp_path / "out").out
+    check_pictures(tmp_path / "out", {"sentiment", "gender", "reading_ease", "lengths"})
     page = elements_of(tmp_path / "out" / "gender.html")
     assert "<canvas" in page or "<svg" in page
 

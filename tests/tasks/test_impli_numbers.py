@@ -482,6 +482,7 @@ def test_a_pair_that_one_seed_left_unanswered_is_left_out_for_all() -> None:
     assert [number.n for number in numbers] == [39, 19, 20, 39]
 
 
+@pytest.mark.slow
 def test_the_figure_has_the_regimes_that_there_are_and_begins_each_with_the_shared_point() -> None:
     numbers = results.numbers(
         [

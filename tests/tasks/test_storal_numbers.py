@@ -176,6 +176,7 @@ def test_negatives_are_balanced_and_of_other_topics(seed: int, build: Build) -> 
         assert set(Counter(option for row_ in rows for option in row_["option_ids"]).values()) == {5}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("language", "sizes"), [("en", [1068, 355, 356]), ("zh", [3368, 420, 421])])
 def test_splits_have_the_papers_proportions_and_equal_stories_are_in_one(
     language: str, sizes: list[int], build: Build
@@ -190,6 +191,7 @@ def test_splits_have_the_papers_proportions_and_equal_stories_are_in_one(
 # ---- versions of a moral ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("wordnet")
 def test_versions(build: Build) -> None:
     cases = PREFERENCE["versions"]

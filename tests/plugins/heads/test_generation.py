@@ -83,6 +83,7 @@ def test_a_causal_model_learns_the_text_and_not_its_inputs(workshop: Workshop) -
     assert tokenizer.decode(before).endswith(2 * tokenizer.eos_token)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "architecture", "factory"), MODELS)
 def test_what_is_too_long_is_cut_as_when_it_is_asked(
     kind: str, architecture: str, factory: Any, workshop: Workshop

@@ -66,7 +66,7 @@ def trained(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("seed", [0, 7])
+@pytest.mark.parametrize("seed", [0, pytest.param(7, marks=pytest.mark.slow)])
 def test_solved_examples_are_the_same_ones(seed: int, trained: Path, workshop: Workshop, tmp_path: Path) -> None:
     folder = make_checkpoint(workshop, "gpt2")
     settings: dict[str, Any] = {"num_fewshot": 3, "seed": seed, "limit": 9}
@@ -152,7 +152,10 @@ def chatty(workshop: Workshop, tmp_path: Path) -> str:
     return str(talkative(Path(shutil.copytree(make_checkpoint(workshop, "gpt2"), tmp_path / "chat"))))
 
 
-@pytest.mark.parametrize(("stub", "route"), [("shown", "by_loglikelihood"), ("shown_by_letter", "by_letter")])
+@pytest.mark.parametrize(
+    ("stub", "route"),
+    [("shown", "by_loglikelihood"), pytest.param("shown_by_letter", "by_letter", marks=pytest.mark.slow)],
+)
 def test_a_chat_template(stub: str, route: str, chatty: str, trained: Path, tmp_path: Path) -> None:
     settings: dict[str, Any] = {
         "num_fewshot": 2,

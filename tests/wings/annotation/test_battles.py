@@ -379,6 +379,7 @@ def test_a_judge_is_asked_in_both_orders(cli: Cli, desk: Desk, tmp_path: Path) -
     assert again.code == 0 and len(desk.requests) == 48
 
 
+@pytest.mark.slow
 def test_people_correct_a_judge(cli: Cli, desk: Desk, tmp_path: Path) -> None:
     export_battles(tmp_path / "items", examples=40, battles=100, checks=0)
     fill(tmp_path / "items", lambda row: better(row) if int(row["item"]) <= 60 else "")

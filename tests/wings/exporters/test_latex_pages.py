@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,12 @@ def runs_of(tasks: Iterable[str]) -> list[Path]:
     task_names = set(tasks)
     names = [f"{model}{ending}" for model in ("minilm", "tfidf", "random") for ending in ("", "-authors", "-published")]
     folders = [MEASURED_FOLDER / name for name in names if (MEASURED_FOLDER / name / "run.json").is_file()]
-    return [folder for folder in folders if task_names & {*figeval.load(folder).tasks}]
+    return [folder for folder in folders if task_names & tasks_of(folder)]
+
+
+@cache
+def tasks_of(folder: Path) -> frozenset[str]:
+    return frozenset(figeval.load(folder).tasks)
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ def test_a_legend_names_only_runs_with_points(tmp_path: Path) -> None:
         assert "second" not in shown
 
 
+@pytest.mark.slow
 def test_seeds_are_lines_of_one_colour(tmp_path: Path) -> None:
     svg = score_seeds(tmp_path, 3, 6)["Reliability diagram of fables"]
     lines = re.findall(r'<path aria-label="[^"]*single: ([^";]+)"[^>]*"line mark"[^>]* stroke="(#\w+)"', svg)

@@ -300,6 +300,7 @@ def test_a_floor_that_was_trained_by_hand_may_be_moved_to_its_place(
     assert not probe.warnings or "other settings" not in " ".join(probe.warnings)
 
 
+@pytest.mark.slow
 def test_a_floor_with_other_settings_is_warned_of(train: Any, run_trained: Any, copied: Path) -> None:
     shutil.rmtree(copied / "floor")
     train("out/floor", probe="no_query", evaluate=(), seed=7, lr=0.02)

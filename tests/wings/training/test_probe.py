@@ -172,6 +172,7 @@ class Counted(Linear):
         return Counting(self.dropout)
 
 
+@pytest.mark.slow
 def test_measuring_changes_no_weight_and_no_buffer(tmp_path: Path) -> None:
     """One row is a pass of its own in both trainings, so they differ in the measurement alone."""
     learner = Counted(dropout=0.3)

@@ -183,6 +183,7 @@ def test_the_best_of_a_grid_is_trained_with_every_seed(sweep: Sweep, record: Any
     assert (stored.lr, stored.seed, stored.head_args["pooling"]) == (0.01, 1, "mean")
 
 
+@pytest.mark.slow
 def test_a_combination_whose_loss_breaks_does_not_stop_the_others(sweep: Sweep, record: Any) -> None:
     sweep("--grid=lr=1e30,1e-2", optimizer="adamw", clip=None, evaluate=())
     grid = record("grid")
