@@ -54,11 +54,11 @@ types: $(VENV)/.dev
 PYTEST = $(BIN)/python -m pytest --dist worksteal $(if $(TESTS),,--hypothesis-profile=thorough)
 
 # Collected once before, for otherwise each of the processes would compile the same thousands of modules. Two of
-# six processes work while others wait for servers, locks and processes of their own.
+# four processes work while others wait for servers, locks and processes of their own.
 TESTS := not slow and not system
 
 unit: $(VENV)/.compiled | lint
-	$(PYTEST) -n 6 -m '$(TESTS)'
+	$(PYTEST) -n 4 -m '$(TESTS)'
 
 $(VENV)/.compiled: $(VENV)/.dev
 	@$(BIN)/python -m pytest --collect-only -qq >/dev/null || true

@@ -28,7 +28,8 @@ SLOW_CASES = (  # kinds of models and flags that quick tests of their own cover,
     *("letters_prompts_and_probes", "judged_by_likelihood", "contamination_by_likelihood", "compared_prompts"),
     *("board_with_reports", "judged_interrupted", "contamination_interrupted", "board", "bertscore", "audited"),
     *("exported_replies", "frames_of_questions", "frames_of_runs", "frames_of_judgements", "frames_of_comparisons"),
-    *("compared_several", "trained_on_mini", "cross_encoder", "outlines"),
+    *("compared_several", "trained_on_mini", "cross_encoder", "outlines", "causal_writes_letters", "causal_shots"),
+    *("exported_comparison", "compared_contrasts", "compared_other_examples", "tfidf_with_all_metrics", "difficulty"),
 )
 
 

@@ -129,6 +129,7 @@ def test_deep_models_whose_rounding_is_large_are_read_in_trees(name: str, layers
     assert test.examine(plant_fault(strategy)).failure
 
 
+@pytest.mark.slow
 def test_a_kernel_that_ignores_masks_in_half_precision_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The architecture is right, and what is wrong is how this device computes it."""
     attention = torch.nn.functional.scaled_dot_product_attention

@@ -246,5 +246,6 @@ def test_the_count_is_in_the_record_and_below_the_table_and_survives_resuming(
 
     # Rows of an earlier version, in which a part of an option may be missing, are not continued.
     file.write_text(json.dumps(record | {"schema_version": "2.2"}), encoding="utf-8")
-    assert "scored by an earlier figeval" in cli(*RUN).complaint
+    refused = cli(*RUN)
+    assert (refused.code, "scored by an earlier figeval" in refused.err) == (2, True)
     assert rows.read_bytes() == b"".join(lines)

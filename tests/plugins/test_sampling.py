@@ -168,6 +168,7 @@ def test_a_wrong_option_is_refused_before_weights_are_loaded(
     assert "\n" not in str(refusal.value)
 
 
+@pytest.mark.slow
 def test_a_generation_config_that_samples_is_followed_on_request_only(
     gpt2: Path, tmp_path: Path, open_model: Any
 ) -> None:

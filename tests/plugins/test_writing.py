@@ -178,6 +178,7 @@ def test_a_pass_is_compiled_once(name: str, everywhere: None) -> None:
     assert used_way_only(writer, "static"), writer.describe()
 
 
+@pytest.mark.slow
 def test_a_row_that_is_not_waited_for_does_not_block_continuous_batching() -> None:
     writer = writer_in("continuous", build_model("Llama"))
     list(writer.write(rows_of(SHORT_TOKENS)))

@@ -90,6 +90,7 @@ def test_beginnings_and_outlines(outline, language):
             assert row["outline"] == case["phrases"], case["why"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_published_rows(real_data, outline, language):
     """All 30 beginnings, the rests and the phrases of all 15 English outlines."""

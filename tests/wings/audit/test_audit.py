@@ -212,6 +212,7 @@ def test_what_cannot_be_audited_is_one_line(task, words, tmp_path, cli):
     assert words in cli("audit", task, "--include_path", tmp_path).complaint
 
 
+@pytest.mark.slow
 def test_a_task_of_one_or_two_examples_or_of_one_cluster(tmp_path, cli):
     write(tmp_path, rows(1))
     assert "items: only 1 example has a gold option" in cli("audit", "items", "--include_path", tmp_path).complaint

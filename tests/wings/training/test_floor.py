@@ -400,6 +400,7 @@ floor: no_query
 """
 
 
+@pytest.mark.slow
 def test_a_floor_stands_beside_every_language_and_the_unseen_examples(model: Path, tmp_path: Path) -> None:
     """Summing up a run again, as the same command does, keeps it there."""
     rows = [

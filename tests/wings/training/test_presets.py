@@ -54,6 +54,7 @@ def test_no_file_of_ours_is_broken(presets: Presets, cli: Cli) -> None:
     assert len(presets) > 30
 
 
+@pytest.mark.slow
 def test_every_fine_tuned_row_of_the_papers_has_one(presets: Presets, published: Published) -> None:
     """The models of the published numbers, table by table."""
     rows_of_papers = {
