@@ -40,6 +40,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     # Once a worker process has sent its results, to delete all modules would take it seconds. What is registered first
     # is called last.
     atexit.register(os._exit, 0)
+    # What tests write need not survive a power cut, and a disk that is busy may take seconds for each call.
+    os.fsync = lambda fd: None  # noqa: ARG005 - a keyword of the original
 
 # Imports make the first example slow. `--hypothesis-profile=thorough`, as where all tests are run, tries more examples.
 settings.register_profile("quick", deadline=None, max_examples=40)
