@@ -41,7 +41,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     # is called last.
     atexit.register(os._exit, 0)
     # What tests write need not survive a power cut, and a disk that is busy may take seconds for each call.
-    os.fsync = lambda fd: None  # noqa: ARG005 - a keyword of the original
+    os.fsync = lambda fd: None
 
 # Imports make the first example slow. `--hypothesis-profile=thorough`, as where all tests are run, tries more examples.
 settings.register_profile("quick", deadline=None, max_examples=40)
