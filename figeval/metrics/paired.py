@@ -71,7 +71,8 @@ def compare_paired(
 
     The p-value comes from sign flips of the clusters' summed differences. For independent 0/1 rows, this is the exact
     McNemar test, and the interval is Tango's (1998). Others are by t with the standard error of `spread_of_differences`
-    and Bell and McCaffrey's (2002) degrees of freedom. If clusters differ in size, p is that of t if it is larger.
+    and Bell and McCaffrey's (2002) degrees of freedom. If clusters differ in size, p is that of t if it is larger, and
+    at least `chance_of_no_opposition` if only one run has 0/1 values.
 
     Args:
         values_a: values of run A.
@@ -96,6 +97,7 @@ def compare_paired(
     if not (binary and spread.independent):
         interval = _interval(spread, bounds)
         test, p = _test(sums, spread, interval.stderr, seed, draws)
+        p = p and max(p, chance_of_no_opposition(a, b, sums))
     else:
         interval, test, p = _score_interval(spread, a_only, b_only), "exact McNemar", mcnemar(a_only, b_only)
     return PairedTest(
@@ -130,6 +132,27 @@ def _test(sums: Floats, spread: Spread, stderr: float | None, seed: int, draws: 
     return SIGN_FLIP_AND_T, max(p, t_test(spread.mean, stderr, spread.freedom))
 
 
+def chance_of_no_opposition(a: Floats, b: Floats, sums: Floats) -> float:
+    """Return the probability that no cluster contradicts a difference that does not exist; 0 if one does.
+
+    If one run has 0/1 values and the other expected ones, such as 1/30 for a tie of 30 answers, a run that is never
+    right is worse in every cluster, and all signs agree. But signs are no evidence there: a right answer is rare, and
+    counts 29 times as much. If the mean of differences that are either d or d - 1 is 0, each is d with probability
+    1 - d, and so are those of all G clusters with (1 - d)^G.
+
+    Args:
+        a: values of run A, shape (n,).
+        b: values of run B, shape (n,).
+        sums: sums of the differences in each cluster, shape (G,).
+    """
+    is_binary = [bool(np.isin(values, (0.0, 1.0)).all()) for values in (a, b)]
+    is_share = min(a.min(), b.min()) >= 0 and max(a.max(), b.max()) <= 1
+    signs = np.sign(sums[apart_from_zero(sums)])
+    if not is_share or is_binary[0] == is_binary[1] or np.unique(signs).size != 1:
+        return 0.0
+    return float((1 - abs(np.mean(a - b))) ** len(sums))
+
+
 def paired_over_languages(
     values_a: Mapping[str, Sequence[float | None]],
     values_b: Mapping[str, Sequence[float | None]],
@@ -153,16 +176,19 @@ def paired_over_languages(
         return PairedTest(n=n, clusters=0, note=f"no example in {empty} that both runs answered")
     means: list[Clustered] = []
     weighted: dict[str, float] = defaultdict(float)
+    no_opposition = 1.0
     for index, name in enumerate(values_a):
         rows = [
-            (a - b, cluster or f" {index} {row}")  # no cluster's name begins with a blank and such numbers
+            (a, b, cluster or f" {index} {row}")  # no cluster's name begins with a blank and such numbers
             for row, (a, b, cluster) in enumerate(zip(values_a[name], values_b[name], clusters[name], strict=True))
             if a is not None and b is not None
         ]
-        names = list(dict.fromkeys(cluster for _, cluster in rows))
-        sums, sizes, within = by_cluster([value for value, _ in rows], [cluster for _, cluster in rows])
+        names = list(dict.fromkeys(cluster for _, _, cluster in rows))
+        a, b = np.array([row[:2] for row in rows], dtype=np.float64).T
+        sums, sizes, within = by_cluster(a - b, [cluster for _, _, cluster in rows])
         cluster_sums = dict(zip(names, np.column_stack((sums, sizes)), strict=True))
         means.append(Clustered(cluster_sums, spread_of_differences(sums, sizes, within)))
+        no_opposition *= chance_of_no_opposition(a, b, sums)
         for cluster, total in zip(names, sums, strict=True):
             weighted[cluster] += total / len(rows) / len(parts)
     sums = np.array(list(weighted.values()))
@@ -176,6 +202,7 @@ def paired_over_languages(
         and any(part.test == SIGN_FLIP_AND_T for part in parts)
     ):
         test, p = SIGN_FLIP_AND_T, max(p, t_test(mean.difference, mean.stderr, mean.freedom))
+    p = p and max(p, no_opposition)
     return replace(
         mean,
         clusters=len(sums),
@@ -325,6 +352,8 @@ def _effective_n(spread: Spread, discordant: int, differing: int) -> float:
     alone = discordant / spread.n - spread.mean**2
     if differing < FEW_CLUSTERS or alone <= 0:
         return spread.effective_clusters
+    if spread.alike:
+        return float(spread.n)
     return min(float(spread.n), max(spread.effective_clusters, alone / spread.stderr**2))
 
 

@@ -36,15 +36,15 @@ Row = TypeVar("Row")
 
 
 def format_number(value: float | None, form: str = ".4f") -> str:
-    """Return a number in a format, by default with four decimals, or an en dash if it is None."""
-    return EMPTY_CELL if value is None else format(value, form)
+    """Return a number in a format, by default with four decimals, or an en dash if it is None; never -0.0."""
+    return EMPTY_CELL if value is None else format(value, form.replace(".", "z.", 1))
 
 
 def format_interval(low: float | None, high: float | None, form: str = ".3f", *, reliable: bool = True) -> str:
     """Return e.g. `0.301 to 0.398`, with a mark if it is unreliable, or an en dash if there is no interval."""
     if low is None or high is None:
         return EMPTY_CELL
-    return f"{low:{form}} to {high:{form}}{'' if reliable else UNRELIABLE_MARK}"
+    return f"{format_number(low, form)} to {format_number(high, form)}{'' if reliable else UNRELIABLE_MARK}"
 
 
 def format_cell(value: object) -> str:

@@ -43,6 +43,7 @@ VARYING_TEXTS = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "{date}"),
     (re.compile(r"^[0-9a-f]{8}(?=,|$)"), "{identity}"),
     (re.compile(r"@[0-9a-f]{12}\b"), "@{fingerprint}"),
+    (re.compile(r"(?<=\bbytes=)\d+"), "{bytes}"),  # of a page, which holds durations
     (re.compile(r"(?<=:)\d+\.\d+\.\d+\b"), "{version}"),  # of a library, in the signature of a metric
 )
 VARYING_TEXTS_IN_FILES = (

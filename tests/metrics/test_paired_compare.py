@@ -224,6 +224,36 @@ def test_the_variance_is_never_smaller_than_cr2(rows: list[tuple[int, int]]) -> 
     assert spread_of_differences(sums, sizes, within).stderr >= spread_of(sums, sizes, within).stderr * (1 - 1e-9)
 
 
+def test_expected_answers_against_none_that_is_right() -> None:
+    """Chance is 1/30 for each of 60 questions: it has none right with probability (29/30)^60, and that is no worse."""
+    expected, none = [1 / 30] * 60, [0.0] * 60
+    assert compare_paired(expected, none).p == pytest.approx((29 / 30) ** 60)
+    assert compare_paired(none, expected).p == pytest.approx((29 / 30) ** 60)
+    names = [f"c{row // 2}" for row in range(60)]
+    assert compare_paired(expected, none, names).p == pytest.approx((29 / 30) ** 30)
+    by_language = ({"de": values, "fi": values} for values in (expected, none))
+    assert paired_over_languages(*by_language, {"de": names, "fi": names}).p == pytest.approx((29 / 30) ** 60)
+    found = compare_paired(expected, [1.0, *none[1:]])
+    assert found.p == sign_flip(np.array([1 / 30 - 1, *expected[1:]])), "one that is right contradicts"
+    assert compare_paired([0.5] * 60, [1.0] * 60).p == pytest.approx(2**-59), "chance is half, and all are right"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("chance", "n", "size"), [(1 / 30, 60, 1), (1 / 30, 60, 2), (1 / 250, 500, 5), (0.2, 60, 2)])
+def test_chance_is_seldom_better_than_itself(chance: float, n: int, size: int) -> None:
+    generator = np.random.default_rng(0)
+    names = [f"c{row // size}" for row in range(n)]
+    draws = (generator.random((1000, n)) < chance).astype(float)
+    p_values = [compare_paired([chance] * n, right.tolist(), names).p for right in draws]
+    assert np.mean(np.array(p_values) <= 0.05) < 0.06
+
+
+def test_the_same_difference_in_every_cluster() -> None:
+    comparison = compare_paired([0.0] * 60, [1.0, 0.0] * 30, [f"c{row // 2}" for row in range(60)])
+    assert (comparison.effective_n, comparison.interval.low) == (60, None)
+    assert comparison.p == 2.0**-29
+
+
 @given(st.lists(st.tuples(*[st.integers(-1, 1)] * 4), min_size=2, max_size=20))
 def test_clusters_of_equal_size_keep_the_sign_flip_and_cr2(clusters: list[tuple[int, ...]]) -> None:
     values = np.array(clusters, dtype=float)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -219,12 +219,25 @@ class Comparison(Result):
         """Yield the lines below the tables: conditions of the runs, number of tests, and what was left out."""
         yield from self._notes_of_runs()
         yield from self._notes_of_columns()
-        lines: dict[str, list[str]] = {}
-        for (a, b), pair in self.result.pairs.items():
-            for line in _omissions(pair):
-                lines.setdefault(line, []).append(f"A = {self.labels[a]}, B = {self.labels[b]}")
-        for line, pairs in lines.items():
-            yield line if len(pairs) == len(self.result.pairs) else f"{'; '.join(pairs)}: {line}"
+        yield from self._notes_of_pairs()
+
+    def _notes_of_pairs(self) -> Iterator[str]:
+        """Yield what holds for two runs: of three or more, for each run and the one that it is shown beside."""
+        result, labels = self.result, self.labels
+        if len(result.runs) == PAIR:
+            ((_, pair),) = result.pairs.items()
+            yield from _omissions(pair, ("A", "B"), pair.tasks)
+            return
+        lines: dict[str, dict[int, list[int]]] = {}
+        for (a, b), pair in result.pairs.items():
+            shown = {row.task: row for row in self._by_task.rows if {row.run, row.reference} == {a, b}}
+            tasks = [task for task in pair.tasks if task.task in shown]
+            reference = next((row.reference for row in shown.values()), b)
+            for line in _omissions(pair, (labels[a], labels[b]), tasks):
+                lines.setdefault(line, {}).setdefault(reference, []).append(a if reference == b else b)
+        for line, runs in lines.items():
+            subjects = (f"{', '.join(labels[run] for run in of)} against {labels[other]}" for other, of in runs.items())
+            yield line if sum(map(len, runs.values())) == len(result.pairs) else f"{'; '.join(subjects)}: {line}"
 
     def _notes_of_runs(self) -> Iterator[str]:
         result = self.result
@@ -234,7 +247,8 @@ class Comparison(Result):
         ]
         for note in dict.fromkeys(note for notes in of_runs for note in notes):
             subjects = [name for name, notes in zip(names, of_runs, strict=True) if note in notes]
-            yield f"{'all runs' if len(subjects) == len(names) > 2 else ' and '.join(subjects)}: {note}"
+            subject = "all runs" if len(subjects) == len(names) > 2 else " and ".join(subjects)
+            yield note if note.startswith(f"{subject}: ") else f"{subject}: {note}"
 
     def _notes_of_columns(self) -> Iterator[str]:
         result = self.result
@@ -299,13 +313,19 @@ def _numbers(pair: RunComparison) -> JSON:
     return {"tasks": tasks, "left_out": dict(pair.left_out), **problem, **caveats}
 
 
-def _omissions(pair: RunComparison) -> Iterator[str]:
-    """Yield the pair's caveats and a line per task: examples that were left out, its test, or why there is none."""
-    yield from pair.caveats
-    for task in pair.tasks:
+def _omissions(pair: RunComparison, sides: tuple[str, str], shown: Sequence[TaskComparison]) -> Iterator[str]:
+    """Yield a pair's caveats, lines about the tasks that are shown, and tasks that were not compared.
+
+    Args:
+        pair: the comparison of two runs.
+        sides: what the runs are called.
+        shown: those of its tasks of which a difference is shown.
+    """
+    yield from pair.caveats if shown else ()
+    for task in shown:
         counts = {
-            "only in A": task.unmatched_a,
-            "only in B": task.unmatched_b,
+            f"only in {sides[0]}": task.unmatched_a,
+            f"only in {sides[1]}": task.unmatched_b,
             "without a valid answer": task.unanswered,
             "that a model was trained or chosen on": task.seen,
         }
@@ -315,7 +335,7 @@ def _omissions(pair: RunComparison) -> Iterator[str]:
         if task.comparison.note:
             yield f"{task.task}: {task.comparison.note}"
     repeats: dict[str, list[str]] = {}
-    for task in pair.tasks:
+    for task in shown:
         if task.same_as:
             repeats.setdefault(task.same_as, []).append(task.task)
     for original, names in repeats.items():
