@@ -87,6 +87,8 @@ def parts(request: object) -> dict[str, str]:
     if not is_dataclass(request):  # a plugin's own
         return {"request": repr(request)}
     values: dict[str, Any] = {field.name: getattr(request, field.name) for field in fields(request) if field.repr}
+    if role := getattr(request, "role", ""):
+        values = {role: values.pop("text"), **values}
     if "after" in values:
         values = {"cloze": f"{values.pop('before')}{GAP}{values.pop('after')}", **values}
     values |= dict(values.pop("values", ()))  # inputs have their own names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -226,8 +227,8 @@ def show_named(name: str, include: tuple[Path, ...], as_json: bool) -> None:
                 echo(f"contrast {key}{within}: {' '.join(contrast['tasks'])}")
     elif name in catalogue.tasks:
         show_task(task_info(catalogue.tasks.get(name), manager), as_json)
-    elif name in harness.backends.registry:
-        print_result(model_card(harness, name), as_json=as_json)
+    elif (kind := kind_of_model(harness, name)) is not None:
+        print_result(model_card(harness, name, kind), as_json=as_json)
     else:
         if Path(name).exists():
             read_record(find_record(Path(name)))  # its error says that it is no run
@@ -238,13 +239,25 @@ def show_named(name: str, include: tuple[Path, ...], as_json: bool) -> None:
         print_result(views[name](), as_json=as_json)
 
 
-def model_card(harness: Harness, name: str) -> Result:
+def kind_of_model(harness: Harness, name: str) -> str | None:
+    """Return the registered model that opens `MODEL`, `MODEL:NAME` or a folder, or None if none does."""
+    from figeval.errors import FigevalError
+
+    backends = harness.backends
+    if name in backends.registry or name.partition(":")[0] in backends.registry or backends.folder(name):
+        with suppress(FigevalError):  # the folder is none of a model
+            return backends.locate(name, {})[0]
+    return None
+
+
+def model_card(harness: Harness, name: str, kind: str) -> Result:
     """Return the description of a model: its options."""
     from figeval.cli.ls import model_details
     from figeval.cli.model_card import ModelCard
 
-    entry = harness.backends.registry.entry(name)
-    return ModelCard(name, entry.summary, entry.owner, model_details(harness, name)["options"])
+    entry = harness.backends.registry.entry(kind)
+    summary = entry.summary if name == kind else f"opened as {kind}: {entry.summary}"
+    return ModelCard(name, summary, entry.owner, model_details(harness, kind)["options"])
 
 
 def show_task(facts: TaskInfo, as_json: bool) -> None:

@@ -52,6 +52,7 @@ RIGHT_ALIGNED = frozenset({"value", "95 % interval", "n", "clusters"})
 SPARE = ("clusters", "route")
 MARKS: dict[Role | None, str] = {"trained": "‡", "chosen": "†", None: ""}  # for scores on examples that were seen
 NO_MARKS: Mapping[str, str] = MappingProxyType({})
+MAX_ROWS = 40  # of scores below a run; of more, there is the first metric of each task
 MAX_NOTES = 6  # below the table of a run; of more, there is a line for each kind
 MAX_WARNINGS = 3  # that are printed in full
 MAX_NOTE_CHARS = 90
@@ -102,17 +103,22 @@ def baselines(records: Sequence[BaselineRecord], metric: str) -> str:
     return AND.join(f"{name} {score.value:.3f}" for name, score in scores if score.value is not None)
 
 
-def rows(record: RunRecord, marks: Mapping[str, str] = NO_MARKS) -> Iterator[tuple[str, ...]]:
+def rows(
+    record: RunRecord, marks: Mapping[str, str] = NO_MARKS, max_scores: int | None = None
+) -> Iterator[tuple[str, ...]]:
     """Yield the rows of the table, with HEAD's columns; a task's name is only in its first row.
 
-    `marks` are put behind the values of a task, by its name.
+    Args:
+        record: the run.
+        marks: what is put behind the values of a task, by its name.
+        max_scores: number of metrics of each task that are shown, the first ones; None for all.
     """
     for task in record.tasks_with_rows():
         name = f"{task.task} (probe)" if task.kind == "probe" else task.task
         if not task.scores or task.status == "failed":
             state = "failed" if task.status == "failed" else "not yet"
             yield (name, task.route, state, EMPTY_CELL, EMPTY_CELL, EMPTY_CELL, EMPTY_CELL, "")
-        for index, score in enumerate(order_scores(task)):
+        for index, score in enumerate(order_scores(task)[:max_scores]):
             first = (name, task.route) if index == 0 else ("", "")
             yield from lines(task, score, *first, mark=marks.get(task.task, ""))
     for macro in record.macro:
@@ -230,10 +236,10 @@ def contrasts(record: RunRecord) -> Iterator[tuple[str, ...]]:
             yield ("" if index else contrast.name, metric, value, limits, *counts, trivial)
 
 
-def grids(record: RunRecord, marks: Mapping[str, str] = NO_MARKS) -> Iterator[Grid]:
+def grids(record: RunRecord, marks: Mapping[str, str] = NO_MARKS, max_scores: int | None = None) -> Iterator[Grid]:
     """Yield the tables of a run: scores, contrasts, scores over prompts, and the kinds of options that were chosen."""
     title = f"{record.model.name} ({record.model.backend})"
-    yield Grid(HEAD, list(rows(record, marks)), title, RIGHT_ALIGNED, SPARE, "baselines")
+    yield Grid(HEAD, list(rows(record, marks, max_scores)), title, RIGHT_ALIGNED, SPARE, "baselines")
     if record.contrasts:
         labels = AND.join(dict.fromkeys(contrast.label for contrast in record.contrasts))
         counts = {"value", "95 % interval", "positive", "negative", "clusters"}
@@ -254,35 +260,40 @@ def show(record: RunRecord, console: Console) -> None:
 
 
 def show_folded(record: RunRecord, console: Console, path: Path) -> None:
-    """Print the tables of a run; if it has many notes, one line for each kind, with its mark at the scores."""
+    """Print the tables of a run on one screen, and how to print what they leave out.
+
+    If there are many scores, the first metric of each task is shown; if there are many notes, one line for each kind,
+    with its mark at the scores.
+    """
+    all_rows = len(list(rows(record)))
+    max_scores = None if all_rows <= MAX_ROWS else 1
+    left_out = [f"{all_rows - len(list(rows(record, max_scores=1)))} further scores"] if max_scores else []
     notes_by_kind = list(run_notes.notes_by_kind(record))
     explained = list(explanations(record))
-    if len(notes_by_kind) + len(explained) <= MAX_NOTES:
-        show(record, console)
-        return
-    marks = {
-        task: "".join(KIND_MARKS[kind] for kind in kinds) for task, kinds in run_notes.marked_tasks(record).items()
-    }
-    texts: dict[str, list[str]] = {kind: [] for kind in KIND_MARKS}
-    for kind, text in notes_by_kind:
-        texts[kind].append(text)
-    lines = [line for kind, of_kind in texts.items() for line in fold_notes(kind, of_kind)]
-    marked = [explanation.line for explanation in explained if explanation.mark]
-    total = len(notes_by_kind) + len(explained)
-    print_grids(
-        console, grids(record, marks), [*marked, *lines, f"figeval show {quote(str(path))} prints all {total} notes"]
-    )
+    lines, marks = [*notes(record)], NO_MARKS
+    if (total := len(notes_by_kind) + len(explained)) > MAX_NOTES:
+        kinds = run_notes.marked_tasks(record)
+        marks = {task: "".join(KIND_MARKS[kind] for kind in of_task) for task, of_task in kinds.items()}
+        marked_kinds = {"gaps", *(kind for of_task in kinds.values() for kind in of_task)}
+        lines = [explanation.line for explanation in explained if explanation.mark]
+        for kind, mark in KIND_MARKS.items():
+            texts = [text for of_kind, text in notes_by_kind if of_kind == kind]
+            lines += fold_notes(kind, texts, mark if kind in marked_kinds else "") if texts else []
+        left_out.append(f"all {total} notes")
+    more = [f"figeval show {quote(str(path))} prints {' and '.join(left_out)}"] if left_out else []
+    print_grids(console, grids(record, marks, max_scores), [*lines, *more])
 
 
-def fold_notes(kind: str, texts: Sequence[str]) -> list[str]:
-    """Return one line for all notes of a kind, with the mark that the scores have, or the notes if they are few.
+def fold_notes(kind: str, texts: Sequence[str], mark: str) -> list[str]:
+    """Return one line for all notes of a kind, with the mark that some scores have, or the notes if they are few.
 
-    A few warnings are not folded: each may say what to do about a task that was not run.
+    A few warnings are not folded, and the first is complete: it may say what to do about a task that was not run.
     """
-    head = f"{KIND_MARKS[kind]} " if KIND_MARKS[kind] else ""
+    head = f"{mark} " if mark else ""
     if len(texts) <= (MAX_WARNINGS if kind == "warnings" else 1):
         return [head + text for text in texts]
-    return [f"{head}{KIND_NAMES[kind].format(len(texts))}, such as: {one_line(texts[0], MAX_NOTE_CHARS)}"]
+    example = texts[0] if kind == "warnings" else one_line(texts[0], MAX_NOTE_CHARS)
+    return [f"{head}{KIND_NAMES[kind].format(len(texts))}, such as: {example}"]
 
 
 def choices_grid(task: str, table: ChoicesRecord) -> Grid:

@@ -20,7 +20,7 @@ from figeval.runs.retrieval.shots import shots_of
 from figeval.runs.variants import Variant, check_prompts, chosen_tasks, variants
 from figeval.spec import TaskSpec
 from figeval.task_types.routes import Route
-from figeval.types import Example, Request
+from figeval.types import Example, Request, Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +34,31 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class PreviewedRoute:
-    """A route with its context, or the reason why it cannot be used for the task."""
+    """A route with its context, or the reason why it cannot be used for the task; the model, if one takes it."""
 
     route: Route
     context: PromptContext | None = None
     refusal: str = ""
+    model: Model | None = None
 
     def ask(self, example: Example) -> Asked:
         """Return the first round of requests about an example."""
         if self.context is None:
             return Asked(self.route, refusal=self.refusal)
         try:
-            return Asked(self.route, self.route.first_requests(example, self.context))
+            requests = self.route.first_requests(example, self.context)
+            return Asked(self.route, [request_read_by(self.model, request) for request in requests])
         except (TaskError, CapabilityError) as error:
             return Asked(self.route, refusal=str(error))
+
+
+def request_read_by(model: Model | None, request: Request) -> Request:
+    """Return a request as the model reads it: an encoder puts its prompt before a text, if it says so in `describe`."""
+    if model is None or not isinstance(request, Text):
+        return request
+    prompts = model.description().get("prompts")
+    prompt = prompts.get(request.role or "text", "") if isinstance(prompts, dict) else ""
+    return replace(request, text=f"{prompt}{request.text}")
 
 
 def preview(
@@ -101,7 +112,8 @@ def _preview_route(
     context = context_of(task, route, template, Shots((), 0, 0), config, model)
     shots = shots_of(task, harness, config, augment, partial(is_askable, route, context))
     context = replace(context, shots=shots.before)
-    return PreviewedRoute(route, replace(context, metrics=frozenset(task.metrics), pool=pool_of(task, harness)))
+    context = replace(context, metrics=frozenset(task.metrics), pool=pool_of(task, harness))
+    return PreviewedRoute(route, context, model=model)
 
 
 def _previewed_or_refused(

@@ -198,6 +198,16 @@ def test_what_is_no_task_is_refused_and_nothing_written(case: str, cli: Cli, tmp
     assert not (tmp_path / "mine").exists()
 
 
+def test_columns_that_the_task_does_not_read_are_named(cli: Cli, tmp_path: Path) -> None:
+    rows = rows_of(proverb=text, meaning=lambda n: text(n, "meaning"), label=lambda n: ["no", "yes"][n % 2])
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = cli("new", "task", "mine", "--from", "rows.jsonl")
+    assert "mine: a classification task, which does not read 'proverb'; name another with --type" in done.out
+    columns = "left=proverb,right=meaning,label=label"
+    done = cli("new", "task", "both", "--from", "rows.jsonl", "--type", "pairs", "--columns", columns)
+    assert "both: a pairs task\n" in done.out
+
+
 def test_columns_can_be_named(cli: Cli, tmp_path: Path) -> None:
     rows = rows_of(zin=text, eins=lambda n: f"a{n}", zwei=lambda n: f"b{n}", richtig=lambda n: n % 2)
     write_csv(tmp_path / "rows.csv", rows)

@@ -95,6 +95,22 @@ def test_where_declared_prompts_go(
     assert prompts_of(encoder(with_prompts(declared, default))) == read
 
 
+def test_preview_shows_what_is_read_with_its_prompt(with_prompts: Prompted, cli: Cli) -> None:
+    options = f"encoder:{with_prompts(E5)}", "--model_args", "document_prompt=say: "
+    lines = cli("preview", "mini_retrieval", "-n", "1", "--model", *options).out.splitlines()
+    shown = [line.strip().split("│", 1) for line in lines if line.strip().startswith(("query", "document"))]
+    assert [name.strip() for name, _ in shown] == ["query", *["document"] * 5]
+    assert shown[0][1].startswith(E5["query"])
+    assert shown[1][1] == "say: A stitch in time saves nine"
+
+
+def test_a_folder_with_a_model_is_shown_as_what_opens_it(sentence_folder: Path, tmp_path: Path, cli: Cli) -> None:
+    shown = json.loads(cli("show", sentence_folder, "--json").out)
+    assert shown["summary"].startswith("opened as encoder: ")
+    assert shown["options"] == json.loads(cli("show", "encoder", "--json").out)["options"]
+    assert "run.json: cannot be read" in cli("show", tmp_path).complaint
+
+
 def test_prompts_are_given_by_name_or_as_text_and_switched_off(with_prompts: Prompted, encoder: Open) -> None:
     folder = str(with_prompts({"s2p_query": "find: ", "s2s_query": "same: "}))
     read = prompts_of(encoder(folder, query_prompt="s2p_query", document_prompt="say: "))

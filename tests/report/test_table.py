@@ -247,6 +247,18 @@ def test_many_notes_of_a_run_are_folded_and_their_scores_marked(tmp_path: Path) 
     assert out.getvalue() == print_table(short)
 
 
+def test_of_many_scores_the_first_of_each_task_is_printed(tmp_path: Path) -> None:
+    scores = [score(metric) for metric in ("acc", "mrr", "recall@5")]
+    out = io.StringIO()
+    Run(run(*(task(f"t{number}", scores=scores) for number in range(14))), tmp_path).print_summary(
+        Console(file=out, width=200)
+    )
+    text = out.getvalue()
+    assert [line.split()[2] for line in text.splitlines() if "by_cosine" in line] == ["acc"] * 14
+    assert "mrr" not in text
+    assert text.splitlines()[-1] == f"  figeval show {tmp_path} prints 28 further scores"
+
+
 def test_a_narrow_terminal_does_without_spare_columns_and_breaks_between_parts() -> None:
     grid = Grid(("name", "spare", "parts"), [("a", "x" * 9, "one two · three")], spare=("spare",))
 

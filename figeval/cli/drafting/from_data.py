@@ -216,7 +216,17 @@ def _recognised(
                 warn(f"the split {split} ({rows.address}) is left out: {one_line(str(error), 300)}")
                 continue
             data[split], files = rows.address, [*files, rows.file]
-    return _check_draft(name, draft, data, tuple(file for file in files if file), Path(source).parent, harness)
+    task = _check_draft(name, draft, data, tuple(file for file in files if file), Path(source).parent, harness)
+    return replace(task, facts=(_shape(draft, sheet), *task.facts))
+
+
+def _shape(draft: Draft, sheet: Sheet) -> str:
+    """Return what the rows are taken for, and the columns that the task does not read."""
+    unread = [column.title for column in sheet.columns.values() if not column.is_read_by(draft.fields)]
+    if not unread:
+        return f"a {draft.kind} task"
+    names = one_line(", ".join(unread), 300)
+    return f"a {draft.kind} task, which does not read {names}; name another with --type and --columns"
 
 
 def _with_split(draft: Draft, sheet: Sheet, split_columns: Mapping[str, Column]) -> Draft:
