@@ -45,7 +45,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 # Imports make the first example slow. `--hypothesis-profile=thorough`, as where all tests are run, tries more examples.
 settings.register_profile("quick", deadline=None, max_examples=40)
-settings.register_profile("thorough", deadline=None)
+settings.register_profile("thorough", deadline=None, max_examples=60)
 settings.load_profile("quick")
 
 

@@ -16,6 +16,7 @@ FABLES = "id,prediction\nF01,E\nF02,\n"
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_start")
 def test_scored_predictions_are_read_like_any_run(tmp_path: Path) -> None:
     (tmp_path / "ours.csv").write_text("\ufeffid;prediction;note\nF01;E;x\nF02;2;y\nF03;;z\n", encoding="utf-8")
     done = figeval("score", "-t", "mini_fables", "-p", "ours.csv", "--limit", "3", "-o", "ours", cwd=tmp_path)

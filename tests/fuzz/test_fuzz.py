@@ -1,6 +1,6 @@
 """Whatever a file, a template, a record or a server holds: success, or an error of one line, within five seconds.
 
-`make test` tries 400 cases that are the same every time, continuous integration 1,000, and `make fuzz` 100,000 new ones
+`make test` tries 400 cases that are the same every time, continuous integration 600, and `make fuzz` 100,000 new ones
 (`FIGEVAL_FUZZ`).
 """
 

@@ -233,8 +233,8 @@ def test_expected_answers_against_none_that_is_right() -> None:
     assert compare_paired(expected, none, names).p == pytest.approx((29 / 30) ** 30)
     by_language = ({"de": values, "fi": values} for values in (expected, none))
     assert paired_over_languages(*by_language, {"de": names, "fi": names}).p == pytest.approx((29 / 30) ** 60)
-    found = compare_paired(expected, [1.0, *none[1:]])
-    assert found.p == sign_flip(np.array([1 / 30 - 1, *expected[1:]])), "one that is right contradicts"
+    contradicted = compare_paired(expected, [1.0, *none[1:]])
+    assert contradicted.p == sign_flip(np.array([1 / 30 - 1, *expected[1:]])), "one that is right contradicts"
     assert compare_paired([0.5] * 60, [1.0] * 60).p == pytest.approx(2**-59), "chance is half, and all are right"
 
 

@@ -94,7 +94,7 @@ def test_every_architecture_passes_in_bfloat16_and_with_a_planted_fault_none(nam
     assert evidence.error < 1.5 * evidence.rounding < evidence.planted
 
 
-@pytest.mark.parametrize("name", quick_if_in(["GPT2"]))
+@pytest.mark.parametrize("name", ["GPT2", *(pytest.param(name, marks=pytest.mark.slow) for name in ("Gemma2", "Mpt"))])
 def test_rounding_that_depends_on_the_shape_of_a_batch_hides_no_fault(name: str) -> None:
     """The second question tells them apart without the first one, which is asked in single precision."""
     engine = bare(build(name, **LOUD_CONFIGS.get(name, {})).to(torch.bfloat16))

@@ -253,10 +253,3 @@ def test_an_export_to_inspect_says_how_texts_were_sampled(
     (log,) = (tmp_path / "out").rglob("*.json")
     settings = json.loads(log.read_text())["eval"]["model_generate_config"]
     assert settings == {"max_tokens": 12, "temperature": 1.0, "top_k": 40, "seed": 1}
-
-
-@pytest.mark.slow
-def test_worker_processes_write_the_same_texts(run: Callable[..., Any], tmp_path: Path) -> None:
-    run(tmp_path / "m")
-    assert run(tmp_path / "two", "--processes", "2").code == 0
-    assert rows_file(tmp_path / "two").read_text() == rows_file(tmp_path / "m").read_text()

@@ -29,7 +29,6 @@ from tests.plugins.architectures import (
     WINDOW,
     WORDS,
     build,
-    quick_if_in,
 )
 from tests.plugins.test_generation import record_shapes
 
@@ -249,7 +248,7 @@ def add_noise(model: Any) -> None:
         level *= NATS / float(np.sqrt(np.square(array(trial.rows(together=True)) - clean).mean()))
 
 
-@pytest.mark.parametrize("name", quick_if_in(["Llama"]))
+@pytest.mark.parametrize("name", ["Llama", *(pytest.param(name, marks=pytest.mark.slow) for name in ("Gemma2", "Mpt"))])
 def test_rounding_that_depends_on_the_shape_of_a_batch_hides_no_fault(name: str) -> None:
     """The second question finds the fault without the first one, as on a device with wrong kernels in half precision.
 

@@ -75,8 +75,8 @@ def test_every_way_writes_the_texts_of_the_model(name: str, way: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*PACKED_CONFIGS, *SHARING])
-def test_every_architecture_gets_its_texts_whatever_way_fails_on_it(name: str, everywhere: None) -> None:
+@pytest.mark.parametrize("name", [*[*PACKED_CONFIGS][::3], *SHARING])
+def test_an_architecture_gets_its_texts_whatever_way_fails_on_it(name: str, everywhere: None) -> None:
     del everywhere
     model = build(name)
     model.generation_config.eos_token_id = 0

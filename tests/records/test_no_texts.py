@@ -80,10 +80,18 @@ def run_task(folder: Path, task: str, *models: str | FakeEncoder) -> Path:
 
 @pytest.mark.slow
 def test_no_task_puts_texts_into_rows(real_data: str, tmp_path: Path) -> None:
-    """id, gold, meta, cluster and group of every built-in task, as answered by one of its trivial models."""
+    """id, gold, meta, cluster and group of the built-in tasks, as answered by one of their trivial models.
+
+    Of tasks that take the same fields from the same rows, the first and the last one are run.
+    """
     tasks = {entry.name: Harness().catalogue.tasks.get(entry.name) for entry in Harness().catalogue.tasks}
-    checked = set()
+    alike: dict[tuple[str, ...], list[str]] = {}
     for name, task in tasks.items():
+        reader = str(task.data.get("test")).partition(":")[0]
+        alike.setdefault((task.owner, task.type, str(task.fields), reader), []).append(name)
+    checked = set()
+    for name in (name for names in alike.values() for name in {names[0], names[-1]}):
+        task = tasks[name]
         try:
             folder = run_task(tmp_path / name, name, *task.baselines, FakeEncoder())
         except MissingCopy:

@@ -230,9 +230,9 @@ class Comparison(Result):
             return
         lines: dict[str, dict[int, list[int]]] = {}
         for (a, b), pair in result.pairs.items():
-            shown = {row.task: row for row in self._by_task.rows if {row.run, row.reference} == {a, b}}
-            tasks = [task for task in pair.tasks if task.task in shown]
-            reference = next((row.reference for row in shown.values()), b)
+            rows = {row.task: row for row in self._by_task.rows if {row.run, row.reference} == {a, b}}
+            tasks = [task for task in pair.tasks if task.task in rows]
+            reference = next((row.reference for row in rows.values()), b)
             for line in _omissions(pair, (labels[a], labels[b]), tasks):
                 lines.setdefault(line, {}).setdefault(reference, []).append(a if reference == b else b)
         for line, runs in lines.items():
@@ -313,16 +313,16 @@ def _numbers(pair: RunComparison) -> JSON:
     return {"tasks": tasks, "left_out": dict(pair.left_out), **problem, **caveats}
 
 
-def _omissions(pair: RunComparison, sides: tuple[str, str], shown: Sequence[TaskComparison]) -> Iterator[str]:
+def _omissions(pair: RunComparison, sides: tuple[str, str], tasks: Sequence[TaskComparison]) -> Iterator[str]:
     """Yield a pair's caveats, lines about the tasks that are shown, and tasks that were not compared.
 
     Args:
         pair: the comparison of two runs.
         sides: what the runs are called.
-        shown: those of its tasks of which a difference is shown.
+        tasks: those of its tasks of which a difference is shown.
     """
-    yield from pair.caveats if shown else ()
-    for task in shown:
+    yield from pair.caveats if tasks else ()
+    for task in tasks:
         counts = {
             f"only in {sides[0]}": task.unmatched_a,
             f"only in {sides[1]}": task.unmatched_b,
@@ -335,7 +335,7 @@ def _omissions(pair: RunComparison, sides: tuple[str, str], shown: Sequence[Task
         if task.comparison.note:
             yield f"{task.task}: {task.comparison.note}"
     repeats: dict[str, list[str]] = {}
-    for task in shown:
+    for task in tasks:
         if task.same_as:
             repeats.setdefault(task.same_as, []).append(task.task)
     for original, names in repeats.items():
