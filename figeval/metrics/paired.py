@@ -138,7 +138,7 @@ def chance_of_no_opposition(a: Floats, b: Floats, sums: Floats) -> float:
     If one run has 0/1 values and the other expected ones, such as 1/30 for a tie of 30 answers, a run that is never
     right is worse in every cluster, and all signs agree. But signs are no evidence there: a right answer is rare, and
     counts 29 times as much. If the mean of differences that are either d or d - 1 is 0, each is d with probability
-    1 - d, and so are those of all G clusters with (1 - d)^G.
+    1 - d, and so are those of all G clusters with (1 - d)^G. For values other than 0, 1 and 1 / k, it is 0.
 
     Args:
         a: values of run A, shape (n,).
@@ -146,11 +146,17 @@ def chance_of_no_opposition(a: Floats, b: Floats, sums: Floats) -> float:
         sums: sums of the differences in each cluster, shape (G,).
     """
     is_binary = [bool(np.isin(values, (0.0, 1.0)).all()) for values in (a, b)]
-    is_share = min(a.min(), b.min()) >= 0 and max(a.max(), b.max()) <= 1
     signs = np.sign(sums[apart_from_zero(sums)])
-    if not is_share or is_binary[0] == is_binary[1] or np.unique(signs).size != 1:
+    if is_binary[0] == is_binary[1] or np.unique(signs).size != 1 or not _are_shares_of_ties(np.concatenate((a, b))):
         return 0.0
     return float((1 - abs(np.mean(a - b))) ** len(sums))
+
+
+def _are_shares_of_ties(values: Floats) -> bool:
+    """Return whether all values are 0, or 1 / k for a whole number k, as if k tied answers shared one right one."""
+    with np.errstate(over="ignore"):
+        sizes = 1 / values[values != 0]
+    return bool(np.isfinite(sizes).all() and (sizes >= 1).all() and np.allclose(sizes, np.rint(sizes)))
 
 
 def paired_over_languages(

@@ -14,6 +14,7 @@ from scipy import stats
 from figeval.metrics.differences import score_statistic, spread_of_differences
 from figeval.metrics.intervals import by_cluster, spread_of
 from figeval.metrics.paired import (
+    chance_of_no_opposition,
     compare_paired,
     draws_for,
     holm,
@@ -50,7 +51,7 @@ def test_independent_numbers_get_scipys_paired_t_interval(rows: list[tuple[float
 def test_independent_numbers_get_scipys_permutation_test(rows: list[tuple[int, int]]) -> None:
     a, b = (np.array(values) / 8 for values in zip(*rows, strict=True))
     result = compare_paired(a.tolist(), b.tolist())
-    assume(result.test == "sign flip")
+    assume(result.test == "sign flip" and not chance_of_no_opposition(a, b, a - b))
     expected = stats.permutation_test(
         (a, b), lambda x, y, axis: np.mean(x - y, axis=axis), permutation_type="samples", n_resamples=np.inf
     )
@@ -236,6 +237,8 @@ def test_expected_answers_against_none_that_is_right() -> None:
     contradicted = compare_paired(expected, [1.0, *none[1:]])
     assert contradicted.p == sign_flip(np.array([1 / 30 - 1, *expected[1:]])), "one that is right contradicts"
     assert compare_paired([0.5] * 60, [1.0] * 60).p == pytest.approx(2**-59), "chance is half, and all are right"
+    shares = np.linspace(0.05, 0.15, 20).tolist()
+    assert compare_paired(shares, [0.0] * 20).p == sign_flip(np.array(shares)), "shares of words are no ties"
 
 
 @pytest.mark.slow

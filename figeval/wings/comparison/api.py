@@ -226,7 +226,7 @@ class Comparison(Result):
         result, labels = self.result, self.labels
         if len(result.runs) == PAIR:
             ((_, pair),) = result.pairs.items()
-            yield from _omissions(pair, ("A", "B"), pair.tasks)
+            yield from (*_omissions(pair, ("A", "B"), pair.tasks), *_missing_tasks(pair))
             return
         lines: dict[str, dict[int, list[int]]] = {}
         for (a, b), pair in result.pairs.items():
@@ -238,6 +238,8 @@ class Comparison(Result):
         for line, runs in lines.items():
             subjects = (f"{', '.join(labels[run] for run in of)} against {labels[other]}" for other, of in runs.items())
             yield line if sum(map(len, runs.values())) == len(result.pairs) else f"{'; '.join(subjects)}: {line}"
+        for (a, b), pair in result.pairs.items():
+            yield from (f"A = {labels[a]}, B = {labels[b]}: {line}" for line in _missing_tasks(pair))
 
     def _notes_of_runs(self) -> Iterator[str]:
         result = self.result
@@ -314,7 +316,7 @@ def _numbers(pair: RunComparison) -> JSON:
 
 
 def _omissions(pair: RunComparison, sides: tuple[str, str], tasks: Sequence[TaskComparison]) -> Iterator[str]:
-    """Yield a pair's caveats, lines about the tasks that are shown, and tasks that were not compared.
+    """Yield a pair's caveats, and lines about the tasks that are shown.
 
     Args:
         pair: the comparison of two runs.
@@ -340,6 +342,10 @@ def _omissions(pair: RunComparison, sides: tuple[str, str], tasks: Sequence[Task
             repeats.setdefault(task.same_as, []).append(task.task)
     for original, names in repeats.items():
         yield f"{', '.join(names)}: the same rows as {original} in both runs, counted as one test"
+
+
+def _missing_tasks(pair: RunComparison) -> Iterator[str]:
+    """Yield which tasks of runs A and B were not compared, and why."""
     reasons: dict[str, list[str]] = {}
     for name, reason in pair.left_out.items():
         reasons.setdefault(reason, []).append(name)
