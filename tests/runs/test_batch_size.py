@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def rows(folder: Path, batch_size: int | str) -> dict[str, list[dict]]:
-    path = finished(folder / str(batch_size), "mini", model="minilm", batch_size=batch_size, baselines=False)
+    path = finished(folder / str(batch_size), "mini", model="minilm", batch_size=batch_size, baselines=False, limit=20)
     files = (path / "predictions").iterdir()
     return {file.name: [json.loads(line) for line in file.read_text().splitlines()] for file in files}
 

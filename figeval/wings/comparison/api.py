@@ -238,8 +238,12 @@ class Comparison(Result):
         for line, runs in lines.items():
             subjects = (f"{', '.join(labels[run] for run in of)} against {labels[other]}" for other, of in runs.items())
             yield line if sum(map(len, runs.values())) == len(result.pairs) else f"{'; '.join(subjects)}: {line}"
+        pairs_by_line: dict[str, list[str]] = {}
         for (a, b), pair in result.pairs.items():
-            yield from (f"A = {labels[a]}, B = {labels[b]}: {line}" for line in _missing_tasks(pair))
+            for line in _missing_tasks(pair):
+                pairs_by_line.setdefault(line, []).append(f"A = {labels[a]}, B = {labels[b]}")
+        for line, pairs in pairs_by_line.items():
+            yield line if len(pairs) == len(result.pairs) else f"{'; '.join(pairs)}: {line}"
 
     def _notes_of_runs(self) -> Iterator[str]:
         result = self.result
