@@ -47,18 +47,24 @@ class PreviewedRoute:
             return Asked(self.route, refusal=self.refusal)
         try:
             requests = self.route.first_requests(example, self.context)
-            return Asked(self.route, [request_read_by(self.model, request) for request in requests])
+            return Asked(self.route, with_prompts(requests, self.model))
         except (TaskError, CapabilityError) as error:
             return Asked(self.route, refusal=str(error))
 
 
-def request_read_by(model: Model | None, request: Request) -> Request:
-    """Return a request as the model reads it: an encoder puts its prompt before a text, if it says so in `describe`."""
-    if model is None or not isinstance(request, Text):
-        return request
+def with_prompts(requests: Sequence[Request], model: Model | None) -> Sequence[Request]:
+    """Return requests as a model reads them: an encoder puts its prompt before a text, if `describe` says so."""
+    if model is None or not any(isinstance(request, Text) for request in requests):
+        return requests
     prompts = model.description().get("prompts")
-    prompt = prompts.get(request.role or "text", "") if isinstance(prompts, dict) else ""
-    return replace(request, text=f"{prompt}{request.text}")
+    if not isinstance(prompts, dict):
+        return requests
+    return [
+        replace(request, text=f"{prompts.get(request.role or 'text', '')}{request.text}")
+        if isinstance(request, Text)
+        else request
+        for request in requests
+    ]
 
 
 def preview(
