@@ -14,13 +14,14 @@ from dataclasses import dataclass, field, fields, replace
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from figeval.metrics.intervals import (
     FEW_CLUSTERS,
     LEVEL,
     MIN_FLOAT,
     PRIOR_CORRELATION,
+    ROUNDING_ERROR,
     Bounds,
     Floats,
     Spread,
@@ -154,6 +155,38 @@ def opposed_skewness(sums: Floats) -> float:
     residuals = opposed - opposed.mean()
     squares = float(np.square(residuals).mean())
     return float((residuals**3).mean()) / squares**1.5 if squares > 0 else 0.0
+
+
+def apart_from_zero(sums: Floats) -> NDArray[np.bool_]:
+    """Return which sums are not 0 but for rounding, as those of fair shares of ties may be; same shape."""
+    return np.asarray(np.abs(sums) > ROUNDING_ERROR * np.abs(sums).max(initial=0.0))
+
+
+def chance_of_no_opposition(a: Floats, b: Floats, sums: Floats) -> float:
+    """Return the probability that no cluster contradicts a difference that does not exist; 0 if one does.
+
+    If one run has 0/1 values and the other expected ones, such as 1/30 for a tie of 30 answers, a run that is never
+    right is worse in every cluster, and all signs agree. But signs are no evidence there: a right answer is rare, and
+    counts 29 times as much. If the mean of differences that are either d or d - 1 is 0, each is d with probability
+    1 - d, and so are those of all G clusters with (1 - d)^G. For values other than 0, 1 and 1 / k, it is 0.
+
+    Args:
+        a: values of run A, shape (n,).
+        b: values of run B, shape (n,).
+        sums: sums of the differences in each cluster, shape (G,).
+    """
+    is_binary = [bool(np.isin(values, (0.0, 1.0)).all()) for values in (a, b)]
+    signs = np.sign(sums[apart_from_zero(sums)])
+    if is_binary[0] == is_binary[1] or np.unique(signs).size != 1 or not _are_shares_of_ties(np.concatenate((a, b))):
+        return 0.0
+    return float((1 - abs(np.mean(a - b))) ** len(sums))
+
+
+def _are_shares_of_ties(values: Floats) -> bool:
+    """Return whether all values are 0, or 1 / k for a whole number k, as if k tied answers shared one right one."""
+    with np.errstate(over="ignore"):
+        sizes = 1 / values[values != 0]
+    return bool(np.isfinite(sizes).all() and (sizes >= 1).all() and np.allclose(sizes, np.rint(sizes)))
 
 
 def t_test(mean: float, stderr: float, freedom: float) -> float:

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from figeval.metrics.combination import Clustered, Combination
 from figeval.metrics.differences import (
     ALPHA,
+    apart_from_zero,
     bounds_of_difference,
+    chance_of_no_opposition,
     may_be_missed,
     may_be_skewed,
     mcnemar,
@@ -130,33 +132,6 @@ def _test(sums: Floats, spread: Spread, stderr: float | None, seed: int, draws: 
     if not stderr or math.isclose(spread.effective_clusters, spread.clusters):
         return SIGN_FLIP, p
     return SIGN_FLIP_AND_T, max(p, t_test(spread.mean, stderr, spread.freedom))
-
-
-def chance_of_no_opposition(a: Floats, b: Floats, sums: Floats) -> float:
-    """Return the probability that no cluster contradicts a difference that does not exist; 0 if one does.
-
-    If one run has 0/1 values and the other expected ones, such as 1/30 for a tie of 30 answers, a run that is never
-    right is worse in every cluster, and all signs agree. But signs are no evidence there: a right answer is rare, and
-    counts 29 times as much. If the mean of differences that are either d or d - 1 is 0, each is d with probability
-    1 - d, and so are those of all G clusters with (1 - d)^G. For values other than 0, 1 and 1 / k, it is 0.
-
-    Args:
-        a: values of run A, shape (n,).
-        b: values of run B, shape (n,).
-        sums: sums of the differences in each cluster, shape (G,).
-    """
-    is_binary = [bool(np.isin(values, (0.0, 1.0)).all()) for values in (a, b)]
-    signs = np.sign(sums[apart_from_zero(sums)])
-    if is_binary[0] == is_binary[1] or np.unique(signs).size != 1 or not _are_shares_of_ties(np.concatenate((a, b))):
-        return 0.0
-    return float((1 - abs(np.mean(a - b))) ** len(sums))
-
-
-def _are_shares_of_ties(values: Floats) -> bool:
-    """Return whether all values are 0, or 1 / k for a whole number k, as if k tied answers shared one right one."""
-    with np.errstate(over="ignore"):
-        sizes = 1 / values[values != 0]
-    return bool(np.isfinite(sizes).all() and (sizes >= 1).all() and np.allclose(sizes, np.rint(sizes)))
 
 
 def paired_over_languages(
@@ -427,11 +402,6 @@ def sign_flip(sums: Floats, seed: int = 0, draws: int = SIGN_FLIPS) -> float:
         return int(np.sum(np.abs((2 * positive - repeats) @ sizes) >= seen))
 
     return drawn_p(extreme, len(sizes), draws)
-
-
-def apart_from_zero(sums: Floats) -> NDArray[np.bool_]:
-    """Return which sums are not 0 but for rounding, as those of fair shares of ties may be; same shape."""
-    return np.asarray(np.abs(sums) > ROUNDING_ERROR * np.abs(sums).max(initial=0.0))
 
 
 def _convolve_signs(steps: NDArray[np.int64], seen: int) -> float:

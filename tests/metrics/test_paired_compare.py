@@ -11,10 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from figeval.metrics.differences import score_statistic, spread_of_differences
+from figeval.metrics.differences import chance_of_no_opposition, score_statistic, spread_of_differences
 from figeval.metrics.intervals import by_cluster, spread_of
 from figeval.metrics.paired import (
-    chance_of_no_opposition,
     compare_paired,
     draws_for,
     holm,
