@@ -84,11 +84,13 @@ def dialogue(question: Asked) -> Iterator[str]:
 
 def parts(request: object) -> dict[str, str]:
     """Return the texts of a request by name; the gap of a cloze is marked."""
+    from figeval.types import Text
+
     if not is_dataclass(request):  # a plugin's own
         return {"request": repr(request)}
     values: dict[str, Any] = {field.name: getattr(request, field.name) for field in fields(request) if field.repr}
-    if role := getattr(request, "role", ""):
-        values = {role: values.pop("text"), **values}
+    if isinstance(request, Text) and request.role:
+        values = {request.role: values["text"]}
     if "after" in values:
         values = {"cloze": f"{values.pop('before')}{GAP}{values.pop('after')}", **values}
     values |= dict(values.pop("values", ()))  # inputs have their own names

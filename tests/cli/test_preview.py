@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -66,6 +67,18 @@ def test_only_the_route_of_a_model(cli: Cli) -> None:
     assert "by_pair_score (score_pairs, 30 requests)" in out
     assert "… and 24 more like these" in out
     assert [name for name, _ in shown["by_pair_score"]] == ["left", *["right"] * 6]
+
+
+def test_very_many_candidates_are_one_request(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "many.task.yaml").write_text(
+        "name: many\ntype: ranking\ndata: {test: 'jsonl:many.jsonl'}\n"
+        "fields: {id: row.id, query: row.q, candidates: row.c, relevant: [0]}\n"
+    )
+    row = {"id": "1", "q": "dawn", "c": [f"word {number}" for number in range(4_097)]}
+    (tmp_path / "many.jsonl").write_text(json.dumps(row))
+    done = cli("preview", "many.task.yaml")
+    assert done.code == 0
+    assert "by_cosine (embed, 2 requests)" in done.out
 
 
 def test_solved_examples_stand_before_the_question(cli: Cli, tmp_path: Path) -> None:
