@@ -68,7 +68,7 @@ REST_LABEL = "  remaining examples"  # head of a line with the score on examples
 
 
 class Explanation(NamedTuple):
-    """What a sign in a table means: a mark behind values, or a word, which the text then begins with."""
+    """Meaning of a sign in a table: of a mark behind values, or of the word with which the text begins."""
 
     text: str
     mark: str = ""
@@ -270,7 +270,8 @@ def show_folded(record: RunRecord, console: Console, path: Path) -> None:
     left_out = [f"{all_rows - len(list(rows(record, max_scores=1)))} further scores"] if max_scores else []
     notes_by_kind = list(run_notes.notes_by_kind(record))
     explained = list(explanations(record))
-    lines, marks = [*notes(record)], NO_MARKS
+    lines = [*(explanation.line for explanation in explained), *(text for _, text in notes_by_kind)]
+    marks = NO_MARKS
     if (total := len(notes_by_kind) + len(explained)) > MAX_NOTES:
         kinds = run_notes.marked_tasks(record)
         marks = {task: "".join(KIND_MARKS[kind] for kind in of_task) for task, of_task in kinds.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -237,13 +237,17 @@ class Comparison(Result):
                 lines.setdefault(line, {}).setdefault(reference, []).append(a if reference == b else b)
         for line, runs in lines.items():
             subjects = (f"{', '.join(labels[run] for run in of)} against {labels[other]}" for other, of in runs.items())
-            yield line if sum(map(len, runs.values())) == len(result.pairs) else f"{'; '.join(subjects)}: {line}"
+            yield self._about_pairs(line, subjects, sum(map(len, runs.values())))
         pairs_by_line: dict[str, list[str]] = {}
         for (a, b), pair in result.pairs.items():
             for line in _missing_tasks(pair):
                 pairs_by_line.setdefault(line, []).append(f"A = {labels[a]}, B = {labels[b]}")
         for line, pairs in pairs_by_line.items():
-            yield line if len(pairs) == len(result.pairs) else f"{'; '.join(pairs)}: {line}"
+            yield self._about_pairs(line, pairs, len(pairs))
+
+    def _about_pairs(self, line: str, subjects: Iterable[str], count: int) -> str:
+        """Return a line about so many pairs, with their names unless it holds for all pairs."""
+        return line if count == len(self.result.pairs) else f"{'; '.join(subjects)}: {line}"
 
     def _notes_of_runs(self) -> Iterator[str]:
         result = self.result
