@@ -43,16 +43,17 @@ SETTINGS = {
     "-authors": ("--tasks", "epic_generation", "--split", "authors"),
 }
 FURTHER = "-further"  # ends the names of runs on the other benchmarks, of which only the record is kept
-SMALL_TASKS = "figurative,masalbench,clue,analobench,metaphor_paraphrase_all,isarcasm,storal_mocpt_en,storal_mopref_en"
-LARGE_TASKS = "mabl_all,g_idiomalign_all,impli_seen_unseen,danish_metaphors,mmfld,mmfld_hyperbole_en"
+FURTHER_TASKS = (
+    "figurative,masalbench,clue,analobench,metaphor_paraphrase_all,isarcasm,storal_mocpt_en,storal_mopref_en,"
+    "mabl_all,g_idiomalign_all,impli_seen_unseen,danish_metaphors,mmfld,mmfld_hyperbole_en"
+)
 RUNS: dict[str, tuple[str, ...]] = {
     **{
         f"{model}{ending}": (*arguments, "--model", model)
         for model in ("random", "tfidf", "glove", "minilm")
         for ending, arguments in SETTINGS.items()
     },
-    f"tfidf{FURTHER}": ("--tasks", f"{SMALL_TASKS},{LARGE_TASKS}", "--model", "tfidf"),
-    f"minilm{FURTHER}": ("--tasks", SMALL_TASKS, "--model", "minilm"),
+    **{f"{model}{FURTHER}": ("--tasks", FURTHER_TASKS, "--model", model) for model in ("tfidf", "minilm")},
     f"seen_expressions{FURTHER}": ("--tasks", "id10m,meta4xnli,epie", "--model", "seen_expressions"),
     **{f"demo-{model}": ("--tasks", "clue_concept,storal_mocpt_en", "--model", model) for model in ("tfidf", "minilm")},
 }
