@@ -11,7 +11,7 @@ import hashlib
 import random
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -25,7 +25,7 @@ from jinja2.meta import find_referenced_templates, find_undeclared_variables
 
 from figeval.errors import MissingTemplate, TaskError
 from figeval.io.files import TEMPLATES, read_template
-from figeval.io.sandbox import MAX_SOURCE_CHARS, EvaluationError, compiling, environment, evaluating
+from figeval.io.sandbox import MAX_SOURCE_CHARS, EvaluationError, MissingValue, compiling, environment, evaluating
 from figeval.io.steps import join_pieces
 from figeval.io.text import near, pluralize
 from figeval.language.questions import question_keys
@@ -67,6 +67,8 @@ class PromptTemplate:
             with evaluating(location):
                 context = self.compiled.new_context(dict(variables))
                 return join_pieces(self.compiled.blocks[block](context))
+        except MissingValue as error:
+            raise TaskError(f"{location}: {error}{_cure_missing(error, variables)}") from error
         except (LookupError, EvaluationError) as error:
             raise TaskError(f"{location}: {error}") from error
 
@@ -78,6 +80,13 @@ class PromptTemplate:
         return _render_block(self, block, option) if self.names.get(block, frozenset()) == {"option"} else None
 
 
+def _cure_missing(error: MissingValue, variables: Mapping[str, Any]) -> str:
+    """Return which variables a block has, and similar ones, if it lacks one of them."""
+    if error.holder is not None:
+        return ""
+    return f"; there are {', '.join(sorted(variables))}{near(str(error.key), variables, cutoff=0.6)}"
+
+
 @lru_cache(maxsize=100_000)
 def _render_block(template: PromptTemplate, block: str, option: str) -> str:
     return template.render(block, {"option": option})
@@ -85,8 +94,13 @@ def _render_block(template: PromptTemplate, block: str, option: str) -> str:
 
 def variables(example: Example) -> dict[str, Any]:
     """Return the variables of an example in templates: its fields, `meta` included."""
-    names = example.__dataclass_fields__  # fields() is slow
-    return {name: getattr(example, name) for name in names if name != "prompted"}
+    kind: Any = type(example)  # for mypy, the class is no more hashable than its instances
+    return {name: getattr(example, name) for name in _variable_names(kind)}
+
+
+@lru_cache
+def _variable_names(kind: type[Example]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if field.name != "prompted")
 
 
 def load_template(name: str, folder: Traversable | str | None = None) -> PromptTemplate:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from figeval import TaskError
+from figeval import PairExample, TaskError
 from figeval.testing import load_template
 
 TEMPLATE = """{% block context %}
@@ -71,3 +71,12 @@ def test_a_template_that_is_not_there_or_leaves_its_folder(folder):
 def test_an_unknown_block_names_near_ones(folder):
     with pytest.raises(TaskError, match="no block 'contxt'; did you mean 'context'"):
         load_template("t.jinja", folder).render("contxt", {})
+
+
+def test_an_unknown_variable_names_what_there_is(folder):
+    """A template that suits one of the tasks of a run may not suit the next."""
+    example = PairExample(id="1", left="He spilled the beans.", right="He told it.", label="entailment")
+    values = {name: getattr(example, name) for name in ("left", "right", "label")}
+    (folder / "templates" / "other.jinja").write_text("{% block context %}{{ lefts }} {{ query }}{% endblock %}")
+    with pytest.raises(TaskError, match=r"'lefts' is undefined; there are label, left, right; did you mean 'left'"):
+        load_template("other.jinja", folder).render("context", values)
