@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from figeval.io.text import one_line
 from figeval.records import notes as run_notes
-from figeval.records.conditions import OF_ALL, if_answered
+from figeval.records.conditions import if_answered
+from figeval.records.missing_answers import task_with_scores_of_all
 from figeval.records.schema import (
     SEEN_NOTES,
     BaselineRecord,
@@ -118,26 +119,13 @@ def rows(
         if not task.scores or task.status == "failed":
             state = "failed" if task.status == "failed" else "not yet"
             yield (name, task.route, state, EMPTY_CELL, EMPTY_CELL, EMPTY_CELL, EMPTY_CELL, "")
-        for index, score in enumerate(order_scores(task)[:max_scores]):
+        ordered = task_with_scores_of_all(task)
+        for index, score in enumerate(ordered.scores[:max_scores]):
             first = (name, task.route) if index == 0 else ("", "")
-            yield from lines(task, score, *first, mark=marks.get(task.task, ""))
+            yield from lines(ordered, score, *first, mark=marks.get(task.task, ""))
     for macro in record.macro:
         value = format_number(macro.value) + MARKS[macro.seen]
         yield (f"{macro.suite}: macro mean of {macro.tasks}", "", macro.metric, value, "", "", "", "")
-
-
-def order_scores(task: TaskRecord) -> list[ScoreRecord]:
-    """Return the scores of a task; one that leaves examples without an answer out comes after the one of all examples.
-
-    A model that answers only what it is sure of would otherwise be judged by these answers at first sight.
-    """
-    before = {
-        f"{score.metric}{OF_ALL}": index - 0.5
-        for index, score in enumerate(task.scores)
-        if score.n < if_answered(task, score, task.baselines)
-    }
-    positions = {score.metric: before.get(score.metric, index) for index, score in enumerate(task.scores)}
-    return sorted(task.scores, key=lambda score: positions[score.metric])
 
 
 def lines(task: TaskRecord, score: ScoreRecord, name: str, route: str, mark: str = "") -> Iterator[tuple[str, ...]]:

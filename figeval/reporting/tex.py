@@ -31,6 +31,12 @@ CODE = re.compile("`([^`]*)`")
 NUMBER = re.compile(r"-?(?P<integer>\d*)\.?(?P<decimals>\d*)(?:e-?(?P<exponent>\d+))?")
 LAST_LETTER = "\u017f"  # pdfLaTeX's fonts have the letters up to here, and these marks
 MARKS = "–—‘’“”"
+# Behind scores on examples that the model was trained or chosen on. In comparisons, a dagger is for significance.
+SEEN_MARKS = {"trained": r"$^{\S}$", "chosen": r"$^{\P}$"}
+SEEN_SENTENCES = {
+    "trained": r"$\S$ The model was trained on some of these examples.",
+    "chosen": r"$\P$ The model was chosen on some of these examples; the score is a maximum.",
+}
 
 
 def escape(text: str) -> str:
@@ -71,12 +77,14 @@ def number_cell(value: str | None, after: str = "", *, bold: bool = False) -> st
     return (r"\bfseries " if bold else "") + value + (f"{{{after}}}" if after else "")
 
 
-def interval_cell(low: float | None, high: float | None, percent: bool = False, digits: int = 3) -> str:
-    """Return an interval as a small cell, or an empty one."""
+def interval_cell(
+    low: float | None, high: float | None, percent: bool = False, digits: int = 3, *, reliable: bool = True
+) -> str:
+    """Return an interval as a small cell, marked if it is unreliable, or an empty one."""
     if low is None or high is None:
         return "{}"
     bounds = (f"{bound * (100 if percent else 1):.{digits}f}".replace("-", "$-$") for bound in (low, high))
-    return f"{BRACKETS}{', '.join(bounds)}]}}"
+    return f"{BRACKETS}{', '.join(bounds)}]{'' if reliable else '*'}}}"
 
 
 def number_column(values: Sequence[str | None], *, has_marks: bool) -> str:

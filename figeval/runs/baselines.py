@@ -290,6 +290,11 @@ def says_nothing(rows: Iterable[PredictionRow], *, with_threshold: bool = False)
     return n > 1 and tied + commonest >= NEARLY_ALL * n
 
 
+def has_scores(rows: Iterable[PredictionRow]) -> bool:
+    """Return whether scores of options or candidates are stored with any row."""
+    return any(map(_scores, rows))
+
+
 def _scores(row: PredictionRow) -> Sequence[Any]:
     """Return the scores in a row; of a ranking, those of the best candidates and of the right ones."""
     if "top" in row:

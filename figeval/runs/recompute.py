@@ -25,7 +25,7 @@ from figeval.prompts import Shots
 from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder, find_record, read_record
 from figeval.records.schema import BaselineRecord, RunRecord, TaskRecord
-from figeval.runs.baselines import Baselines, BaselineScores, mark_floor, substitute_name
+from figeval.runs.baselines import Baselines, BaselineScores, has_scores, mark_floor, substitute_name
 from figeval.runs.contrasts import Discrimination, contrasts_of
 from figeval.runs.harness import Harness
 from figeval.runs.limits import apply_flags, config_on
@@ -412,7 +412,17 @@ class RecomputedRun:
             task, substitute = tasks.get(floor.of or ""), tasks.get(substitute_name(floor))
             spec = None if task is None else self._installed_task(task)
             if task is not None and substitute is not None and spec is not None and spec.floor == floor.variant:
-                mark_floor(task, floor, substitute, self._folder.rows)
+                self._choose_floor(task, floor, substitute)
+
+    def _choose_floor(self, task: TaskRecord, floor: TaskRecord, substitute: TaskRecord) -> None:
+        """Decide which of two probes is the floor, or leave it as it is recorded if the rows have no scores to tell."""
+        recorded = {each.task: each.is_floor for each in self.stored.tasks}
+        if recorded[substitute.task] and not has_scores(self._folder.rows(floor.task)):
+            floor.is_floor, substitute.is_floor = recorded[floor.task], True
+            reason = f"whether {substitute.task} is rightly the floor: the rows have no scores"
+            self.gaps.append(Gap("floor", f"{task.task}: {reason}"))
+        else:
+            mark_floor(task, floor, substitute, self._folder.rows)
 
 
 def _without_metrics(variant: Variant, names: frozenset[str]) -> Variant:

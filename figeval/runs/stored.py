@@ -19,6 +19,7 @@ from figeval.metrics.catalogue import Metrics, statistic_of
 from figeval.metrics.intervals import Bounds
 from figeval.metrics.statistic import Statistic
 from figeval.plugins import PluginManager
+from figeval.records.conditions import OF_ALL
 from figeval.records.predictions import PredictionRow, sample_rows
 from figeval.records.run_folder import RunFolder, read_run
 from figeval.records.schema import CHOSEN_ON_TEST, BreakdownRecord, RunRecord, TaskRecord
@@ -33,7 +34,6 @@ from figeval.spec.survey import survey
 from figeval.types import WITHOUT_REPLY, Example, Span
 
 Features: TypeAlias = "list[float] | None"
-OF_ALL = "_of_all"  # ends the names of metrics in which no answer is a wrong one
 Values: TypeAlias = Mapping[str, tuple[float | None, str | None]]  # example id → (value, cluster)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from figeval import Harness, OptionError, RecordError, RunRecord, TaskRecord
 from figeval.io.text import one_line, pluralize
 from figeval.metrics.differences import ALPHA, PairedTest
+from figeval.records.missing_answers import with_scores_of_all
 from figeval.runs.stored import declared_bounds
 from figeval.wings.check.bounds import UNSCORED, Condition
 from figeval.wings.comparison.detectable import equivalence
@@ -81,7 +82,7 @@ def _plan(a: RunRecord, b: RunRecord, metrics: Sequence[str], tasks: Sequence[st
             f"the run lacks {', '.join(missing)}, which the other run has; run them too, or name the tasks to compare "
             "with --tasks"
         )
-    first_a, first_b = _first_metrics(a), _first_metrics(b)
+    first_a, first_b = map(_first_metrics, with_scores_of_all((a, b)))
     names = _expand(tasks, a, b) if tasks else [*_tasks(b)]
     for name in names:
         if not (name in first_a and name in first_b):

@@ -42,7 +42,7 @@ INTERVALS = {
 @checked_arguments
 def compare(  # noqa: PLR0913 - a question has many parts
     *runs: Runs,
-    metric: str = "acc",
+    metric: str | None = None,
     tasks: Names = (),
     seed: int = 0,
     prompts: tuple[str, str] | None = None,
@@ -58,7 +58,9 @@ def compare(  # noqa: PLR0913 - a question has many parts
         runs: at least two runs or their folders, one by one or as a list. Differences are run A, the first of a pair,
             minus run B. Of three or more runs, all pairs are compared, and the runs are ranked.
         metric: a metric that the runs stored for each example, or that their contrasts have (`auc`, `balanced_acc`).
-            Scores that are not means, such as macro-F1 and correlations, are tested by permutation.
+            Scores that are not means, such as macro-F1 and correlations, are tested by permutation. By default `acc`,
+            or `acc_of_all` if a run left examples without an answer: a model cannot win by answering only what it is
+            sure of.
         tasks: tasks, suites and contrasts to compare, e.g. those that were planned, since p-values are corrected for
             all tests; by default all that two runs have.
         seed: random seed of the tests and of the bootstrap.

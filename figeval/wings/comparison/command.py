@@ -15,7 +15,9 @@ subject_option, test_option = option_under("What is compared"), option_under("Te
 
 @click.command(cls=HeadedCommand)
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN RUN...")
-@subject_option("--metric", default="acc", show_default=True, help="Metric to compare.")
+@subject_option(
+    "--metric", help="Metric to compare. By default acc, or acc_of_all if a run left examples without an answer."
+)
 @subject_option(
     "--tasks",
     multiple=True,
@@ -52,7 +54,7 @@ subject_option, test_option = option_under("What is compared"), option_under("Te
 def compare(  # noqa: PLR0913 - one argument per option
     *,
     runs: tuple[Path, ...],
-    metric: str,
+    metric: str | None,
     tasks: tuple[str, ...],
     seed: int,
     against: Path | None,

@@ -16,6 +16,7 @@ from figeval import Harness, OptionError, RecordError, RunRecord, TaskRecord
 from figeval.io.text import near, one_line
 from figeval.metrics.differences import ALPHA
 from figeval.metrics.paired import benjamini_hochberg, draws_for, holm
+from figeval.records.missing_answers import default_metric
 from figeval.records.run_folder import RunFolder
 from figeval.wings.comparison.detectable import detectable_by, equivalence
 from figeval.wings.comparison.pair import (
@@ -103,7 +104,7 @@ class RunComparisons:
 
 def compare_all(
     paths: Sequence[Path],
-    metric: str = "acc",
+    metric: str | None = None,
     seed: int = 0,
     prompts: tuple[str, str] | None = None,
     design: ComparisonDesign | None = None,
@@ -113,7 +114,8 @@ def compare_all(
 
     Args:
         paths: folders of at least two runs.
-        metric: name of a metric whose values or sums the runs stored for each example.
+        metric: name of a metric whose values or sums the runs stored for each example; by default `acc`, or
+            `acc_of_all` if a run left examples without an answer.
         seed: random seed of the sign-flip tests.
         prompts: prompt of each task in run A and in run B, where `default` is the task's own; for two runs, which may
             be the same. If None, tasks of the same name are compared.
@@ -131,6 +133,7 @@ def compare_all(
         names = expand_names(names, [side.record for side in complete], harness)
     sides = [_select_tasks(side, names) for side in complete]
     _refuse_repeated_runs(sides)
+    metric = metric or default_metric(side.record for side in sides)
     indices = design.pairs(len(sides))
     draws = draws_for(len(indices) * max(map(_count_possible_tests, sides)))
     uncorrected: dict[tuple[int, int], RunComparison] = {}

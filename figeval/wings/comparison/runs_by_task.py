@@ -21,7 +21,8 @@ class RunOfTask:
     """A row of the comparison of three or more runs: a run on a task, and its difference to the reference.
 
     The run that is the reference itself has no difference. `score` is the stored one with its interval, if it is of
-    the examples that were compared.
+    the examples that were compared. `n` counts the examples that all runs answered, `difference_n` those that this one
+    and the reference did.
     """
 
     task: str
@@ -32,6 +33,7 @@ class RunOfTask:
     score: ScoreRecord | None
     ranks: str
     n: int
+    difference_n: int | None = None
     difference: float | None = None
     low: float | None = None
     high: float | None = None
@@ -117,7 +119,7 @@ def _difference(by_pair: Mapping[tuple[int, int], TaskComparison], run: int, ref
         numbers = [None if number is None else sign * number + 0.0 for number in (test.difference, test.low, test.high)]
         difference, low, high = numbers if sign == 1 else (numbers[0], numbers[2], numbers[1])
         p_values = {"p": test.p, "p_adjusted": compared.p_adjusted, "p_equivalence": compared.p_equivalence}
-        return {"difference": difference, "low": low, "high": high, **p_values}
+        return {"difference_n": test.n, "difference": difference, "low": low, "high": high, **p_values}
     return {}
 
 
@@ -128,6 +130,7 @@ def table_by_task(result: RunComparisons, labels: Sequence[str], metric: str) ->
     """
     other = "the best run of each task" if result.against is None else labels[result.against]
     correction = CORRECTED[result.correction]
+    rows = list(runs_by_task(result, metric))
     columns: list[Column[RunOfTask]] = [
         Column(value=lambda row: row.task if row.is_first else "", head="task"),
         Column(value=lambda row: labels[row.run], head="run"),
@@ -144,8 +147,13 @@ def table_by_task(result: RunComparisons, labels: Sequence[str], metric: str) ->
             align="right",
         ),
         Column(value=lambda row: str(row.n), head="n", align="right", is_spare=True),
+        Column(
+            value=lambda row: "" if row.difference_n is None else str(row.difference_n),
+            head="n of difference" if any(row.difference_n not in (None, row.n) for row in rows) else None,
+            align="right",
+        ),
     ]
-    return Table(columns, list(runs_by_task(result, metric)), f"{metric}: differences to {other}")
+    return Table(columns, rows, f"{metric}: differences to {other}")
 
 
 def confidence_set(rank: RankedRun) -> str:

@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from figeval import OptionError, RecordError, RunRecord
+from figeval.records.missing_answers import with_scores_of_all
 from figeval.records.notes import of_tasks
 from figeval.records.schema import ScoreRecord
 from figeval.reporting.floats import FloatStyle, Tabular, table_floats
 from figeval.reporting.tex import (
+    SEEN_MARKS,
+    SEEN_SENTENCES,
     interval_cell,
     number_cell,
     number_column,
@@ -18,7 +21,10 @@ from figeval.reporting.tex import (
 )
 from figeval.wings.exporters.score_table import (
     ScoreLine,
+    any_score,
     baseline_names,
+    bracket_notes,
+    format_deviation,
     format_value,
     headings,
     is_unreliable,
@@ -37,11 +43,6 @@ if TYPE_CHECKING:
 
 DIFFERENCE_MARK = r"$^{\dagger}$"
 FEWER_EXAMPLES_MARK = r"$^{\circ}$"
-SEEN_MARKS = {"trained": r"$^{\S}$", "chosen": r"$^{\P}$"}
-SEEN_SENTENCES = {
-    "trained": r"$\S$ The model was trained on some of these examples.",
-    "chosen": r"$\P$ The model was chosen on some of these examples; the score is a maximum.",
-}
 ALPHA = 0.05
 MAX_CAPTION_TASKS = 8
 
@@ -87,7 +88,7 @@ def comparison_lines(runs: Sequence[RunRecord], tasks: Sequence[str], metrics: S
     """
     if not runs:
         raise OptionError("the layout comparison needs runs; name their folders")
-    every_line = _without_probes(runs, tasks)
+    every_line = _without_probes(runs if metrics else with_scores_of_all(runs), tasks)
     return _with_contrasts(_select(every_line, tasks, metrics), every_line, runs)
 
 
@@ -194,8 +195,8 @@ def _find_worse(line: ScoreLine, pairs: Mapping[tuple[int, int], Any], against: 
 
 
 def _find_best(line: ScoreLine) -> list[int]:
-    """Return the runs with the best printed value; there are several if they tie."""
-    texts = {run: _format_value(score) for run, score in line.scores.items()}
+    """Return the runs with the best printed value among those that answered all examples; several if they tie."""
+    texts = {run: _format_value(score) for run, score in line.scores.items() if line.smaller_n(run) is None}
     values = {run: float(text) for run, text in texts.items() if text is not None}
     if len(values) < 2 or line.is_one_label:
         return []  # nothing to be better than, or at
@@ -230,7 +231,10 @@ def _tabular(
         name = printable(line.task) if line.task != task else ""
         block = [[name, printable(line.metric), *([str(line.n)] if examples else []), *cells]]
         if intervals:
-            cells = [interval_cell(score.low, score.high) if score else "{}" for score in row]
+            cells = [
+                "{}" if score is None else interval_cell(score.low, score.high, reliable=not is_unreliable(score))
+                for score in row
+            ]
             block.append(["", "", *([""] if examples else []), *cells])
         blocks.append(block)
         task = line.task
@@ -290,13 +294,11 @@ def _notes(
         marks.append(rf"$\dagger$ differs from {reference} at 5\,\% ({correction} correction, per metric).")
     yield from filter(None, [" ".join(marks)])
     if intervals:
-        yield r"In brackets the 95\,\% interval, over clusters if examples are not independent."
-    if any(is_unreliable(score) for line in lines for score in line.scores.values() if score.low is not None):
-        yield "Some intervals are unreliable: they have fewer than 10 effective clusters."
+        yield from bracket_notes(runs)
     for metric, reason in gaps.items():
         yield f"Differences in {printable(metric)} are not tested: {printable(reason)}."
     if sizes := [*_smaller_sizes(lines, names)]:
-        yield rf"$\circ$ Rests on fewer examples: {', '.join(map(printable, sizes))}."
+        yield rf"$\circ$ Rests on fewer examples, and is never in bold: {', '.join(map(printable, sizes))}."
     yield from (SEEN_SENTENCES[role] for role in seen_roles(runs))
     if any(line.is_one_label for line in lines):
         shown = {line.task for line in lines}
@@ -318,5 +320,6 @@ def _version_notes(runs: Sequence[RunRecord]) -> Iterator[str]:
     names_by_version: dict[str, list[str]] = {}
     for name, run in zip(headings(runs), runs, strict=True):
         version = run.provenance.get("packages", {}).get("figeval", "unknown")
-        names_by_version.setdefault(f"figeval {version}, seed {run.config.get('seed', 0)}", []).append(name)
+        seed = "means over seeds" if any_score([run], format_deviation) else f"seed {run.config.get('seed', 0)}"
+        names_by_version.setdefault(f"figeval {version}, {seed}", []).append(name)
     yield from (f"{printable(', '.join(names))}: {printable(version)}." for version, names in names_by_version.items())

@@ -9,9 +9,9 @@ from typing import Any
 
 from figeval import OptionError, Registry, RunRecord
 from figeval.records.reference import read_measured
-from figeval.records.schema import SEEN_NOTES, Role, ScoreRecord
+from figeval.records.schema import SEEN_NOTES, ScoreRecord
 from figeval.reporting.floats import FloatStyle, Tabular, table_floats
-from figeval.reporting.tex import MISSING_CELL, escape, sentence
+from figeval.reporting.tex import MISSING_CELL, SEEN_MARKS, escape, sentence
 from figeval.wings.exporters.comparison_table import comparison_table
 from figeval.wings.exporters.layout_table import layout_table
 from figeval.wings.exporters.layouts import COMPARISON, TableLayout
@@ -32,8 +32,6 @@ from figeval.wings.exporters.score_table import (
     table_notes,
 )
 from figeval.wings.exporters.table_names import TableNames
-
-MARKS: dict[Role | None, str] = {"trained": r"$^\ddagger$", "chosen": r"$^\dagger$", None: ""}
 
 
 def export(  # noqa: PLR0913 - one argument per choice of the user
@@ -134,7 +132,7 @@ def _cell(score: ScoreRecord | None, n: int | None = None) -> str:
         return MISSING_CELL
     if spread is not None:
         value = rf"{value} $\pm$ {spread}"
-    value += MARKS[score.seen if score is not None else None]
+    value += SEEN_MARKS[score.seen] if score is not None and score.seen else ""
     small = [*([] if interval is None else [_with_minus(interval)]), *([] if n is None else [f"($n = {n}$)"])]
     return rf"{value} {{\scriptsize {' '.join(small)}}}" if small else value
 
@@ -158,7 +156,7 @@ def _caption(runs: Sequence[RunRecord], lines: Sequence[ScoreLine]) -> str:
     counts = "" if not sizes else f"$n = {sizes[0]}$" if len(sizes) == 1 else f"$n = {sizes[0]}$ to ${sizes[-1]}$"
     examples = f" on {counts} examples" if counts else ""
     means = r"$\pm$ is the standard deviation over seeds, whose intervals are over seeds and examples."
-    marks = [f"{MARKS[role]}: {SEEN_NOTES[role]}." for role in seen_roles(runs)]
+    marks = [f"{SEEN_MARKS[role]}: {SEEN_NOTES[role]}." for role in seen_roles(runs)]
     return "\n".join(
         [
             f"Scores of {models}{examples}, with trivial baselines;",

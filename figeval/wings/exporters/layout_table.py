@@ -13,6 +13,8 @@ from figeval.reporting.floats import COLUMN_GAP_PT, FloatStyle, table_floats, te
 from figeval.reporting.tex import (
     BRACKETS,
     MISSING_CELL,
+    SEEN_MARKS,
+    SEEN_SENTENCES,
     group_headings,
     interval_cell,
     number_cell,
@@ -23,15 +25,10 @@ from figeval.reporting.tex import (
     table_row,
 )
 from figeval.wings.exporters.layouts import EXAMPLES, Measure, Panel, TableLayout
-from figeval.wings.exporters.score_table import headings, seen_roles, table_notes
+from figeval.wings.exporters.score_table import bracket_notes, headings, seen_roles, table_notes
 
 MEASURED_HEAD = "Measured"
 MIN_WIDE_COLUMNS = 7  # of a panel whose intervals need narrower gaps to fit into the width of a page
-SEEN_MARKS = {"trained": r"$^{\ddagger}$", "chosen": r"$^{\dagger}$"}
-SEEN_SENTENCES = {
-    "trained": r"$\ddagger$ The model was trained on some of these examples.",
-    "chosen": r"$\dagger$ The model was chosen on some of these examples; the score is a maximum.",
-}
 
 
 @dataclass(slots=True)
@@ -43,6 +40,7 @@ class TableCell:
     low: float | None = None
     high: float | None = None
     n: int | None = None
+    reliable: bool = True
 
 
 @dataclass(slots=True)
@@ -215,7 +213,7 @@ def _score_cell(scores: Sequence[ScoreRecord], measure: Measure) -> TableCell:
     if score is None:
         return TableCell()
     mark = SEEN_MARKS[score.seen] if score.seen else ""
-    return TableCell(measure.format(score.value), mark, score.low, score.high, score.n)
+    return TableCell(measure.format(score.value), mark, score.low, score.high, score.n, score.interval.reliable)
 
 
 def _add_trivial(block: RowBlock, run: str, tasks: Mapping[str, TaskRecord], panel: Panel) -> None:
@@ -307,7 +305,7 @@ def _head_rows(layout: TableLayout, panel: Panel) -> Iterator[str]:
 
 def _interval_cells(panel: Panel, cells: Sequence[TableCell]) -> Iterator[str]:
     for cell, (_, measure) in zip(cells, panel.columns, strict=True):
-        yield interval_cell(cell.low, cell.high, measure.percent, measure.digits)
+        yield interval_cell(cell.low, cell.high, measure.percent, measure.digits, reliable=cell.reliable)
 
 
 def _notes(
@@ -331,7 +329,7 @@ def _notes(
         )
         yield f"Measured: {printable(routes)}."
     if intervals:
-        yield r"In brackets the 95\,\% interval, over clusters if examples are not independent."
+        yield from bracket_notes(runs)
     yield from map(sentence, table_notes(runs, layout.tasks, metrics))
     roles = {score.seen for tasks in tasks_by_run.values() for task in tasks for score in task.scores}
     yield from (SEEN_SENTENCES[role] for role in seen_roles(runs) if role in roles)

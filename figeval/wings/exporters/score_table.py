@@ -280,6 +280,14 @@ def seen_roles(runs: Sequence[RunRecord]) -> list[Role]:
     return [role for role in SEEN_NOTES if role in seen]
 
 
+def bracket_notes(runs: Sequence[RunRecord]) -> Iterator[str]:
+    """Yield sentences, as LaTeX, on what the intervals of the runs are."""
+    over_seeds = "; of means over seeds, over seeds and clusters" if any_score(runs, format_deviation) else ""
+    yield rf"In brackets the 95\,\% interval, over clusters if examples are not independent{over_seeds}."
+    if any_score(runs, lambda score: score.low is not None and is_unreliable(score)):
+        yield "* Unreliable: fewer than 10 effective clusters."
+
+
 def any_score(runs: Sequence[RunRecord], condition: Callable[[ScoreRecord], object]) -> bool:
     """Return whether any score in a table of these runs fulfils a condition, e.g. has a deviation or a mark."""
     return any(condition(score) for run in runs for score in run.shown_scores())

@@ -57,7 +57,7 @@ def report(  # noqa: PLR0913 - one argument per option of the command
     *,
     output: str | Path = "report.html",
     title: str = "Evaluation report",
-    metric: Names = "acc",
+    metric: Names = (),
     by: Names = (),
     seed: int = 0,
     texts: bool = True,
@@ -73,7 +73,8 @@ def report(  # noqa: PLR0913 - one argument per option of the command
             folder of several seeds counts as one run.
         output: file to write.
         title: heading of the page.
-        metric: metrics of the paired comparisons, e.g. "acc,span_f1"; the first that a task has judges its samples.
+        metric: metrics of the paired comparisons, e.g. "acc,span_f1"; the first that a task has judges its samples. By
+            default `acc`, or `acc_of_all` if a run left examples without an answer.
         by: columns of the examples for breakdowns, e.g. "idiom".
         seed: random seed of the sign-flip tests.
         texts: include the texts of the examples, which are read from the data on this machine.

@@ -12,6 +12,7 @@ from figeval import FigevalError, Harness, Interval, RecordError, RunRecord, Tas
 from figeval.io.frontend import warn
 from figeval.io.text import one_line
 from figeval.records import conditions
+from figeval.records.missing_answers import with_scores_of_all
 from figeval.records.provenance import installed_version, now
 from figeval.records.run_folder import find_record
 from figeval.records.schema import BaselineRecord, MacroRecord, ScoreRecord
@@ -112,9 +113,10 @@ def _drop_copies(runs: Mapping[Path, StoredRuns]) -> dict[Path, StoredRuns]:
 def _entries(runs: Mapping[Path, StoredRuns]) -> list[BoardEntry]:
     """Return the entries, the newest run first, with a label and a page of its own for each."""
     ordered = sorted(runs.items(), key=lambda item: item[1][0].started, reverse=True)
-    labels = conditions.labels([record for _, (record, _) in ordered])
+    records = with_scores_of_all([record for _, (record, _) in ordered])
+    labels = conditions.labels(records)
     pages: dict[str, None] = {}
-    for (_, (record, _)), label in zip(ordered, labels, strict=True):
+    for record, label in zip(records, labels, strict=True):
         stem = re.sub(r"[^0-9a-z]+", "-", f"{label} {record.identity}".lower()).strip("-")[-60:].lstrip("-")
         name, number = stem, 1
         while name in pages:
@@ -123,7 +125,7 @@ def _entries(runs: Mapping[Path, StoredRuns]) -> list[BoardEntry]:
         pages[name] = None
     return [
         BoardEntry(path, record, members, one_line(label, 120), f"runs/{name}.html")
-        for (path, (record, members)), label, name in zip(ordered, labels, pages, strict=True)
+        for (path, (_, members)), record, label, name in zip(ordered, records, labels, pages, strict=True)
     ]
 
 

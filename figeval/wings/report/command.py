@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     "--metric",
     multiple=True,
     callback=split_names,
-    default=("acc",),
-    show_default="acc",
-    help="Metrics of the paired comparisons, e.g. acc,span_f1.",
+    help="Metrics of the paired comparisons, e.g. acc,span_f1. By default acc, or acc_of_all if a run left examples "
+    "without an answer.",
 )
 @click.option("--by", multiple=True, callback=split_names, metavar="KEY", help="Add scores by idiom, proverb, corpus …")
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed for the sign-flip tests.")

@@ -15,6 +15,7 @@ import figeval
 from figeval import JSON, Harness, PredictionRow, RecordError, RunRecord, TaskRecord
 from figeval.io.text import clean_json, one_line
 from figeval.records import conditions
+from figeval.records.missing_answers import default_metric, with_scores_of_all
 from figeval.records.run_folder import RunFolder
 from figeval.records.sweep import run_or_seeds, whole_runs
 from figeval.records.training import TrainingRecord, read_training
@@ -84,7 +85,7 @@ def report_content(
     paths: Sequence[Path],
     texts: ExampleTexts | None,
     *,
-    metrics: Sequence[str] = ("acc",),
+    metrics: Sequence[str] = (),
     by: Sequence[str] = (),
     seed: int = 0,
 ) -> ReportContent:
@@ -93,7 +94,7 @@ def report_content(
     Args:
         paths: folders of runs, of trainings (all their runs) or of several seeds.
         texts: reader of the example texts, or None to leave texts out.
-        metrics: metrics of the comparisons; the first that a task has judges its samples.
+        metrics: metrics of the comparisons, by default `acc`; the first that a task has judges its samples.
         by: columns of the examples for breakdowns, in addition to those that the runs have stored.
         seed: random seed of the sign-flip tests.
 
@@ -109,12 +110,12 @@ def report_content(
     for key in by:
         _break_down(content, folders, key)
     if len(stored_runs) > 1:
-        _compare(content, stored_runs, metrics, seed)
+        _compare(content, stored_runs, metrics or [default_metric(content.compared)], seed)
     reasons: dict[str, list[str]] = {}
     for name in dict.fromkeys(task.task for record in content.runs for task in record.tasks_with_rows()):
         tasks = dict(_stored_tasks(content.runs, folders, name))
         _add_statistics(content, name, tasks)
-        if reason := _add_samples(content, name, tasks, metrics, texts):
+        if reason := _add_samples(content, name, tasks, metrics or ["acc"], texts):
             reasons.setdefault(reason.replace(f" of {name}", ""), []).append(name)  # one reason, many tasks
     content.notices += (f"The texts of {', '.join(names)} are left out: {reason}." for reason, names in reasons.items())
     return content
@@ -133,6 +134,7 @@ def content_of(stored_runs: Sequence[StoredRuns]) -> tuple[ReportContent, dict[i
             content.seeds[index].append(len(content.runs))
             folders[len(content.runs)] = folder
             content.runs.append(seed_record)
+    content.runs = with_scores_of_all(content.runs)
     return content, folders
 
 
