@@ -232,7 +232,8 @@ def paired_over_seeds(
     The variance of the difference is V = SE² + s_A² / S_A + s_B² / S_B: the clustered variance of the examples'
     differences of means over seeds, plus the variances of the trainings' scores. p and interval are by t with
     Satterthwaite's (1946) degrees of freedom. These are too many if three trainings are alike by chance, so a test by
-    the seeds alone, without SE², must find the difference, too: the larger p-value and the larger margin count.
+    the seeds alone, without SE², must find the difference, too: the larger p-value and the larger margin count. Nor is
+    p smaller than 2 / 2^G, the smallest one of a sign flip: the variance of very few clusters may be small by chance.
 
     A model without seeds, such as TF-IDF, has one row and adds nothing. A single training of a model that would vary
     adds s² of the other side, i.e. both together s² (1 + 1 / S). As for the interval of a mean over seeds, there is no
@@ -271,7 +272,7 @@ def paired_over_seeds(
     if not tests:
         none = _interval(spread, bounds)
         return replace(comparison, interval=none, test=SIGN_FLIP, p=sign_flip(sums), note=f"no interval: {none.reason}")
-    p = max(t_test(spread.mean, *test) for test in tests)
+    p = max(2.0 ** (1 - spread.clusters), *(t_test(spread.mean, *test) for test in tests))
     stderr, freedom = max(tests, key=lambda test: test[0] * t_quantile(test[1]))
     low, high = clip(t_interval(spread.mean, stderr, freedom), bounds_of_difference(bounds))
     test = f"t over {len(a)} and {len(b)} seeds"

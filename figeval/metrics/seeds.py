@@ -22,6 +22,7 @@ from figeval.metrics.intervals import (
     clip,
     effective_wilson,
     finite,
+    interval_of_mean,
     is_reliable,
     score_limits,
     spread_of,
@@ -86,7 +87,8 @@ class SeededValues:
     def variances(self, spread: Spread) -> tuple[float, float]:
         """Return the two parts of the variance of the mean: from examples and from seeds (s² / S)."""
         limits = finite(self.bounds)
-        examples = spread.stderr**2 if limits is None else variance_of_mean(spread, limits)
+        is_estimated = limits is not None and not spread.constant
+        examples = variance_of_mean(spread, limits) if is_estimated else spread.stderr**2
         return examples, float(self.scores.var(ddof=1)) / len(self.values)
 
 
@@ -97,7 +99,8 @@ def interval_over_seeds(values: ArrayLike, clusters: Sequence[str | None], bound
     S trainings' scores. Its degrees of freedom are Satterthwaite's (1946), V² / (SE⁴ / f + (s² / S)² / (S − 1)), where
     f is G_eff − 1 with two bounds and Bell and McCaffrey's otherwise. With two bounds, the interval is Wilson's on the
     effective sample size of V, with one bound the score interval; without bounds, it is mean ± t · √V. The interaction
-    of seeds and examples is counted in both parts, so the interval errs on the wide side.
+    of seeds and examples is counted in both parts, so the interval errs on the wide side. If all values are equal, it
+    is the interval of a single training.
 
     Args:
         values: values of every training on the same examples, shape (S, n).
@@ -114,7 +117,8 @@ def interval_over_seeds(values: ArrayLike, clusters: Sequence[str | None], bound
     if spread.clusters < 2:
         return Interval(reason="one cluster")
     if spread.constant and float(table.scores.var(ddof=1)) == 0:
-        return Interval(reason="nothing differs")
+        single = interval_of_mean(spread, bounds)  # nothing is known about the next cluster or seed
+        return Interval(reason="nothing differs") if single.low is None else single
     examples, seeds = table.variances(spread)
     of_examples = spread.freedom if finite(bounds) is None else max(1.0, spread.effective_clusters - 1)
     variance = examples + seeds
@@ -194,7 +198,8 @@ def interval_over_languages(languages: Mapping[str, SeededValues]) -> Interval:
     of_seeds = np.atleast_2d(np.cov([table.scores for table in tables])) / len(tables[0].values)
     total = examples + seeds
     covariance = of_examples * np.sqrt(np.outer(examples, examples)) + of_seeds.clip(min=0)
-    together = Combination(covariance / np.sqrt(np.outer(total, total)))
+    scale = np.sqrt(np.outer(total, total))
+    together = Combination(np.divide(covariance, scale, out=np.eye(len(total)), where=scale > 0))
     lows, highs, errors = (
         [number for number in numbers if number is not None]
         for numbers in zip(
@@ -202,5 +207,6 @@ def interval_over_languages(languages: Mapping[str, SeededValues]) -> Interval:
         )
     )
     low, high = together.interval([spread.mean for spread in spreads], lows, highs)
+    stderr = together.margin(errors) if len(errors) == len(intervals) else None
     reliable = are_reliable(cluster_sums, intervals.values())
-    return Interval("over languages, seeds and examples", low, high, together.margin(errors), reliable=reliable)
+    return Interval("over languages, seeds and examples", low, high, stderr, reliable=reliable)

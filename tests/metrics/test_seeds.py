@@ -10,6 +10,7 @@ import pytest
 from scipy.special import stdtrit
 
 from figeval.metrics.discrimination import Judged, auc
+from figeval.metrics.intervals import by_cluster, interval_of_mean, spread_of
 from figeval.metrics.seeds import (
     SeededValues,
     discrimination_over_seeds,
@@ -56,12 +57,19 @@ def test_by_hand() -> None:
         ([[1, 0]], [None, None], "fewer than three seeds"),
         ([[1, 0], [0, 1]], [None, None], "fewer than three seeds"),
         ([[1, 0], [0, 1], [1, 1]], ["a", "a"], "one cluster"),
-        ([[1, 1], [1, 1], [1, 1]], ["a", "b"], "nothing differs"),
     ],
 )
 def test_where_there_is_none(values: list[list[float]], clusters: list[str | None], reason: str) -> None:
     interval = interval_over_seeds(values, clusters, (0.0, 1.0))
     assert (interval.reason, interval.low, interval.high) == (reason, None, None)
+
+
+def test_trainings_that_agree_everywhere_are_no_more_certain_than_one() -> None:
+    clusters = [f"c{row // 5}" for row in range(100)]
+    single = interval_of_mean(spread_of(*by_cluster(np.ones(100), clusters)), (0.0, 1.0))
+    assert interval_over_seeds(np.ones((3, 100)), clusters, (0.0, 1.0)) == single
+    assert 0.8 < single.low < single.high == 1
+    assert interval_over_seeds(np.ones((3, 100)), clusters, None).reason == "nothing differs"
 
 
 def simulate_scores(
@@ -163,8 +171,12 @@ def test_a_language_twice_is_no_new_evidence_over_seeds_either() -> None:
 
 def test_a_language_without_an_interval_over_seeds() -> None:
     seeded = table(np.random.default_rng(5), np.array([0.1, 0.2, 0.4]), [f"c{row // 3}" for row in range(60)])
+    bounded = replace(seeded, values=seeded.values.clip(0, 1), bounds=(0.0, 1.0))
     flat = SeededValues(np.ones((3, 8)), [None] * 8, (0.0, 1.0))
-    assert interval_over_languages({"en": seeded, "zh": flat}).reason == "in zh, nothing differs"
+    half = interval_over_languages({"en": bounded, "zh": flat})
+    assert half.low < half.high and half.stderr is None
+    unbounded = replace(flat, bounds=None)
+    assert interval_over_languages({"en": seeded, "zh": unbounded}).reason == "in zh, nothing differs"
     two = SeededValues(seeded.values[:2], seeded.clusters, None)
     assert interval_over_languages({"en": two, "zh": two}).reason == "fewer than three seeds"
 

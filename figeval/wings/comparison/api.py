@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from figeval import JSON, Column, Grid, Harness, OptionError, Result, Table
 from figeval.api.runs import Runs, read_task_files, run_paths
 from figeval.config import Names
+from figeval.io.text import pluralize
 from figeval.io.validation import checked_arguments, names_in
 from figeval.metrics.differences import ALPHA, PairedTest
 from figeval.records import conditions
@@ -279,7 +280,8 @@ class Comparison(Result):
         if len(result.runs) > PAIR and result.against is None:
             yield "other pairs of runs: figeval compare --json, or `differences` in Python"
         if len(result.runs) == PAIR and any(task.detectable is not None for task in tasks):
-            yield f"detectable: the difference that p < {ALPHA:g}, uncorrected, would find with probability 0.8"
+            of_tests = f" after correction over {pluralize(result.family, 'test')}" if result.family > 1 else ""
+            yield f"detectable: the difference that p < {ALPHA:g}{of_tests} would find with probability 0.8"
         if result.margin is not None:
             yield f"p (equivalent): two one-sided tests of a difference of {result.margin:g} or more, uncorrected"
             yield "p (equivalent): for each task alone; none if fewer than ten clusters differ in values not 0 or 1"
@@ -426,6 +428,6 @@ def _clusters(row: PairedTask) -> str:
 
 def _detectable(task: TaskComparison) -> str:
     """Return the detectable difference, `none` if the test can find none, or a dash if there is no test."""
-    if task.detectable is None and task.comparison.p is not None and reachable(task.comparison) == 0:
+    if task.detectable is None and task.comparison.p is not None and reachable(task.comparison, task.level) == 0:
         return "none"
     return format_number(task.detectable)

@@ -276,6 +276,7 @@ def _correct(pairs: Pairs, correction: Correction, margin: float | None = None) 
         if task.comparison.p is not None
     ]
     p_values = CORRECTIONS[correction]([p for *_, p in tests])
+    level = ALPHA / max(1, len(tests))  # at which either correction finds a difference, whatever the other tests find
     adjusted = {(runs, task.task): p for (runs, task, _), p in zip(tests, p_values, strict=True)}
 
     def correct(runs: tuple[int, int], task: TaskComparison) -> TaskComparison:
@@ -283,7 +284,8 @@ def _correct(pairs: Pairs, correction: Correction, margin: float | None = None) 
         return replace(
             task,
             p_adjusted=adjusted.get((runs, task.task), adjusted.get((runs, task.same_as))),
-            detectable=detectable_by(test),
+            detectable=detectable_by(test, level),
+            level=level,
             p_equivalence=None if margin is None else equivalence(test, margin),
         )
 

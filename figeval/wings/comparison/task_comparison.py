@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from figeval import Collective, Harness, RunRecord, TaskRecord
+from figeval.metrics.differences import ALPHA
 from figeval.metrics.intervals import Bounds
 from figeval.metrics.paired import SIGN_FLIPS, PairedTest, compare_paired, paired_over_languages, paired_over_seeds
 from figeval.records.run_folder import RunFolder
@@ -145,7 +146,8 @@ class TaskComparison:
         seen: number of examples that one of the models was trained or chosen on.
         same_as: an earlier task on which both runs have the same rows, so that both tasks are one test; else empty.
         p_adjusted: p-value corrected for all tests.
-        detectable: true difference that p < .05, without correction, would find with probability .8.
+        level: level of this test at which its corrected p is below .05, whatever the other tests find.
+        detectable: true difference that a test at this level would find with probability .8.
         p_equivalence: p-value of the hypothesis that the runs differ by the margin or more.
     """
 
@@ -157,6 +159,7 @@ class TaskComparison:
     seen: int = 0
     same_as: str = ""
     p_adjusted: float | None = None
+    level: float = ALPHA
     detectable: float | None = None
     p_equivalence: float | None = None
 

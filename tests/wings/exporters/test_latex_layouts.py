@@ -121,7 +121,9 @@ def test_every_run_has_its_own_number_of_examples(tmp_path: Path) -> None:
     for both in (folders, folders[::-1]):
         text = latex(*both, layout="comparison", metrics="acc", examples=True)
         assert r"1.000{$^{\circ}$}" in text
-        assert re.search(r"circ\$ Rests on fewer examples: 10 of 40 for [^,]+ on proverbs \(acc\)", text)
+        assert re.search(
+            r"circ\$ Rests on fewer examples, and is never in bold: 10 of 40 for [^,]+ on proverbs \(acc\)", text
+        )
         rows = csv.DictReader(io.StringIO(str(figeval.export(both, to="csv"))))
         numbers = {row["run"]: row["n"] for row in rows if (row["kind"], row["metric"]) == ("model", "acc")}
         assert numbers == {"a" * 8: "40", "b" * 8: "10"}

@@ -67,7 +67,7 @@ def test_all_comparisons_are_one_family(cli: Cli, runs: tuple[Path, Path], tmp_p
     majority = finished(tmp_path / "majority", "mini_pairs", model="majority", baselines=False)
     cli("report", *runs, majority, "--no_plots", "--no_texts")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert page.count("correction over 4 tests") == 2, "three tasks against random, and one against majority"
+    assert page.count("s correction over 4 tests") == 2, "three tasks against random, and one against majority"
     assert "mini_fables, mini_retrieval not compared: only in A<" in page
 
 
@@ -95,7 +95,7 @@ def test_several_metrics_are_one_family(cli: Cli, runs: tuple[Path, Path], tmp_p
     page = unescape((tmp_path / "report.html").read_text(encoding="utf-8"))
     tables = dict(re.findall(r"<h3>A = .*?</span>: (\w+)</h3>(.*?)(?=<h3>|</section>)", page, re.DOTALL))
     assert list(tables) == ["mrr", "acc"]
-    assert page.count("correction over 4 tests") == 2, "acc of three tasks, and mrr of one"
+    assert page.count("s correction over 4 tests") == 2, "acc of three tasks, and mrr of one"
     documents = contents(page)
     judged = {name: document["metric"] for name, document in documents.items()}
     assert judged == {"mini_fables": "acc", "mini_retrieval": "mrr", "mini_pairs": "acc"}
