@@ -87,8 +87,7 @@ class SeededValues:
     def variances(self, spread: Spread) -> tuple[float, float]:
         """Return the two parts of the variance of the mean: from examples and from seeds (s² / S)."""
         limits = finite(self.bounds)
-        is_estimated = limits is not None and not spread.constant
-        examples = variance_of_mean(spread, limits) if is_estimated else spread.stderr**2
+        examples = spread.stderr**2 if limits is None or spread.constant else variance_of_mean(spread, limits)
         return examples, float(self.scores.var(ddof=1)) / len(self.values)
 
 

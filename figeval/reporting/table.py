@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from figeval.io.text import one_line
 from figeval.records import notes as run_notes
-from figeval.records.conditions import if_answered
-from figeval.records.missing_answers import task_with_scores_of_all
+from figeval.records.conditions import if_answered, task_with_scores_of_all
 from figeval.records.schema import (
     SEEN_NOTES,
     BaselineRecord,

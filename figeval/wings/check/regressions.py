@@ -16,7 +16,7 @@ from pathlib import Path
 from figeval import Harness, OptionError, RecordError, RunRecord, TaskRecord
 from figeval.io.text import one_line, pluralize
 from figeval.metrics.differences import ALPHA, PairedTest
-from figeval.records.missing_answers import with_scores_of_all
+from figeval.records.conditions import with_scores_of_all
 from figeval.runs.stored import declared_bounds
 from figeval.wings.check.bounds import UNSCORED, Condition
 from figeval.wings.comparison.detectable import equivalence

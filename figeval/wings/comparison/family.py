@@ -16,7 +16,7 @@ from figeval import Harness, OptionError, RecordError, RunRecord, TaskRecord
 from figeval.io.text import near, one_line
 from figeval.metrics.differences import ALPHA
 from figeval.metrics.paired import benjamini_hochberg, draws_for, holm
-from figeval.records.missing_answers import default_metric
+from figeval.records.conditions import default_metric, with_scores_of_all
 from figeval.records.run_folder import RunFolder
 from figeval.wings.comparison.detectable import detectable_by, equivalence
 from figeval.wings.comparison.pair import (
@@ -150,7 +150,7 @@ def compare_all(
     pairs = _correct(uncorrected, correction, design.margin)
     return RunComparisons(
         metric=metric,
-        runs=tuple(side.record for side in complete),
+        runs=tuple(with_scores_of_all([side.record for side in complete])),
         pairs=pairs,
         correction=correction,
         family=next(iter(pairs.values())).family,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from figeval import OptionError, RecordError, RunRecord
-from figeval.records.missing_answers import with_scores_of_all
+from figeval.records.conditions import with_scores_of_all
 from figeval.records.notes import of_tasks
 from figeval.records.schema import ScoreRecord
 from figeval.reporting.floats import FloatStyle, Tabular, table_floats

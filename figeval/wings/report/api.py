@@ -73,8 +73,7 @@ def report(  # noqa: PLR0913 - one argument per option of the command
             folder of several seeds counts as one run.
         output: file to write.
         title: heading of the page.
-        metric: metrics of the paired comparisons, e.g. "acc,span_f1"; the first that a task has judges its samples. By
-            default `acc`, or `acc_of_all` if a run left examples without an answer.
+        metric: metrics of the paired comparisons, by default that of `figeval.compare`; the first judges the samples.
         by: columns of the examples for breakdowns, e.g. "idiom".
         seed: random seed of the sign-flip tests.
         texts: include the texts of the examples, which are read from the data on this machine.

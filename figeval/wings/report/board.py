@@ -12,7 +12,6 @@ from figeval import FigevalError, Harness, Interval, RecordError, RunRecord, Tas
 from figeval.io.frontend import warn
 from figeval.io.text import one_line
 from figeval.records import conditions
-from figeval.records.missing_answers import with_scores_of_all
 from figeval.records.provenance import installed_version, now
 from figeval.records.run_folder import find_record
 from figeval.records.schema import BaselineRecord, MacroRecord, ScoreRecord
@@ -113,7 +112,7 @@ def _drop_copies(runs: Mapping[Path, StoredRuns]) -> dict[Path, StoredRuns]:
 def _entries(runs: Mapping[Path, StoredRuns]) -> list[BoardEntry]:
     """Return the entries, the newest run first, with a label and a page of its own for each."""
     ordered = sorted(runs.items(), key=lambda item: item[1][0].started, reverse=True)
-    records = with_scores_of_all([record for _, (record, _) in ordered])
+    records = conditions.with_scores_of_all([record for _, (record, _) in ordered])
     labels = conditions.labels(records)
     pages: dict[str, None] = {}
     for record, label in zip(records, labels, strict=True):

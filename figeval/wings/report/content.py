@@ -15,7 +15,6 @@ import figeval
 from figeval import JSON, Harness, PredictionRow, RecordError, RunRecord, TaskRecord
 from figeval.io.text import clean_json, one_line
 from figeval.records import conditions
-from figeval.records.missing_answers import default_metric, with_scores_of_all
 from figeval.records.run_folder import RunFolder
 from figeval.records.sweep import run_or_seeds, whole_runs
 from figeval.records.training import TrainingRecord, read_training
@@ -110,7 +109,7 @@ def report_content(
     for key in by:
         _break_down(content, folders, key)
     if len(stored_runs) > 1:
-        _compare(content, stored_runs, metrics or [default_metric(content.compared)], seed)
+        _compare(content, stored_runs, metrics or [conditions.default_metric(content.compared)], seed)
     reasons: dict[str, list[str]] = {}
     for name in dict.fromkeys(task.task for record in content.runs for task in record.tasks_with_rows()):
         tasks = dict(_stored_tasks(content.runs, folders, name))
@@ -134,7 +133,7 @@ def content_of(stored_runs: Sequence[StoredRuns]) -> tuple[ReportContent, dict[i
             content.seeds[index].append(len(content.runs))
             folders[len(content.runs)] = folder
             content.runs.append(seed_record)
-    content.runs = with_scores_of_all(content.runs)
+    content.runs = conditions.with_scores_of_all(content.runs)
     return content, folders
 
 
