@@ -157,7 +157,7 @@ def _of_run(run: RunRecord) -> Iterator[str]:
     yield from (warning for warning in run.warnings if warning not in stored)
     described = run.model.description
     yield from described.get("warnings", ())
-    if "fell_back_because" in described:
+    if "fell_back_because" in described and "scoring" in described:
         yield _slower(described)
 
 

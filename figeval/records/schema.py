@@ -26,7 +26,8 @@ from pydantic import (
 from figeval.records.predictions import PredictionRow
 from figeval.records.stored_types import CHOSEN_ON_TEST as CHOSEN_ON_TEST
 from figeval.records.stored_types import UNEQUAL_ANSWERS as UNEQUAL_ANSWERS
-from figeval.records.stored_types import Settings, StoredInterval, StoredOrigin
+from figeval.records.stored_types import Settings, StoredDescription, StoredInterval, StoredOrigin
+from figeval.records.stored_types import readable_description as readable_description
 from figeval.records.variance import VarianceRecord
 from figeval.types import Interval, Score
 from figeval.types import Role as Role
@@ -319,7 +320,7 @@ class ModelRecord(Stored):
     options: dict[str, Any] = {}
     capabilities: list[str] = []
     fingerprint: str = Field(default="", description="changes with the weights")
-    description: dict[str, Any] = Field(
+    description: StoredDescription = Field(
         default={}, description="device, dtype, maximum length …, as reported by the backend"
     )
     lineage: LineageRecord | None = Field(default=None, description="null for a model that figeval did not train")

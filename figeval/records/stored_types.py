@@ -1,4 +1,4 @@
-"""Types of what figeval reads back from a record: settings, flags, facts about the origin of a run, and intervals.
+"""Types of what figeval reads back from a record: settings, flags, facts about a model and a run, and intervals.
 
 A record has the limits of an interval, and in words its method or the reason why there is none.
 """
@@ -64,6 +64,16 @@ class _ReadAgain(TypedDict, total=False):
     verbalizer: dict[str, list[str]]
 
 
+class _Described(TypedDict, total=False):
+    """Parts of what a model says about itself that figeval reads back; there may be others."""
+
+    about: dict[str, Any] | None
+    fell_back_because: str
+    sampling: dict[str, Any] | None
+    scoring: str
+    warnings: list[str]
+
+
 class _Origin(TypedDict, total=False):
     """Parts of a run's origin that figeval reads back; there may be others."""
 
@@ -87,7 +97,16 @@ def _check_values(stored: dict[str, Any], mapping_type: Hashable) -> dict[str, A
     return stored
 
 
+def readable_description(described: dict[str, Any]) -> dict[str, Any]:
+    """Return what a model says about itself, or a warning alone if no reader could take it back from a record."""
+    try:
+        return _check_values(described, _Described)
+    except ValueError as error:
+        return {"warnings": [f"the model's description is left out: {error}"]}
+
+
 Settings = Annotated[dict[str, Any], AfterValidator(partial(_check_values, mapping_type=_ReadAgain))]
+StoredDescription = Annotated[dict[str, Any], AfterValidator(partial(_check_values, mapping_type=_Described))]
 StoredOrigin = Annotated[dict[str, Any], AfterValidator(partial(_check_values, mapping_type=_Origin))]
 
 

@@ -294,6 +294,11 @@ def test_a_missing_record_says_what_to_give(tmp_path: Path) -> None:
         ("settings", {"labels": "yes"}, "tasks.0.settings: labels must be a list"),
         ("settings", {"orders": 2}, "tasks.0.settings: orders must be a string"),
         ("settings", {"verbalizer": []}, "tasks.0.settings: verbalizer must be a mapping"),
+        ("description", {"warnings": None}, "model.description: warnings must be a list"),
+        ("description", {"warnings": [{"a": 1}]}, "model.description: warnings.0 must be a string"),
+        ("description", {"fell_back_because": 5}, "model.description: fell_back_because must be a string"),
+        ("description", {"sampling": "x"}, "model.description: sampling must be a mapping"),
+        ("description", {"about": "x"}, "model.description: about must be a mapping"),
     ],
 )
 def test_settings_that_were_edited_are_named(section: str, changes: dict, message: str, tmp_path: Path) -> None:
@@ -303,7 +308,8 @@ def test_settings_that_were_edited_are_named(section: str, changes: dict, messag
     record["tasks"] = [task]
     (tmp_path / "run.json").write_text(json.dumps(record))
     assert read_record(tmp_path / "run.json").tasks[0].settings == {"own": [1]}
-    (record["config"] if section == "config" else task["settings"]).update(changes)
+    sections = {"config": record["config"], "settings": task["settings"], "description": record["model"]["description"]}
+    sections[section].update(changes)
     (tmp_path / "run.json").write_text(json.dumps(record))
     with pytest.raises(RecordError) as raised:
         read_record(tmp_path / "run.json")
