@@ -61,13 +61,14 @@ def needed_for(purpose: str = "") -> Iterator[None]:
         raise explained from error
 
 
-def require(module: str, purpose: str = "", *, alternative: str = "") -> None:
+def require(module: str, purpose: str = "", *, alternative: str = "", extra: str = "") -> None:
     """Raise `MissingPackage` now if a package of an extra is not installed, before it is imported.
 
     Args:
         module: the package.
         purpose: what needs it, such as a flag or a file; it begins the message.
         alternative: what helps as well, e.g. `start a server`; it ends the message.
+        extra: the extra to name if several install the package; by default that of the table.
     """
     if find_spec(module) is None:
-        raise MissingPackage(module, EXTRAS[module], purpose, alternative)
+        raise MissingPackage(module, extra or EXTRAS[module], purpose, alternative)

@@ -13,7 +13,7 @@ import os
 import pkgutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib.metadata import entry_points
@@ -30,6 +30,7 @@ from figeval.io.text import near, one_line
 
 T = TypeVar("T")
 GROUP = "figeval"
+BUILT_IN = "built in"
 
 
 @dataclass(slots=True)
@@ -135,12 +136,17 @@ class PluginManager:
                 refuse_unrun(function(**arguments(name)))
 
     def first(self, hook: str, **arguments: object) -> object:
-        """Return the first answer that is not None. A `FigevalError` counts as an answer and reaches the user."""
+        """Return the first answer that is not None. A `FigevalError` counts as an answer and reaches the user.
+
+        So does a package that a built-in plugin misses: figeval was installed without its extra. Without a package of
+        its own, an installed plugin is passed over, since it may have nothing to say about the question.
+        """
         for name, function in self.implementations(hook):
             answer, refusal = None, None
             with self._contained(name, hook):
                 try:
-                    returned = function(**arguments)
+                    with needed_for() if self.plugins[name].origin == BUILT_IN else nullcontext():
+                        returned = function(**arguments)
                 except FigevalError as error:
                     refusal = error
                 else:
@@ -306,7 +312,7 @@ def load(modules: Iterable[str] | None = None) -> PluginManager:
     manager = PluginManager()
     manager.load("figeval.defaults", "core", lambda: importlib.import_module("figeval.defaults"))
     for module in builtin_modules() if modules is None else modules:
-        manager.load(module, "built in", lambda module=module: importlib.import_module(module))  # type: ignore[misc]
+        manager.load(module, BUILT_IN, lambda module=module: importlib.import_module(module))  # type: ignore[misc]
     if modules is None:
         for name, origin, imported in external_plugins():
             manager.load(name, origin, imported)

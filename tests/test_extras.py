@@ -73,6 +73,7 @@ REFUSED = {
     "run --tasks mini --model minilm": "hf",
     "run --tasks mini --model roberta-base": "hf",
     "run --tasks mini --model hf:gpt2": "hf",
+    "preview mini_pairs --model roberta-large": "hf",
     "run --tasks mini --model lm_eval:dummy": "hf",
     "contamination --tasks mini_pairs --model hf:gpt2 -o c": "hf",
     "train --task mini_situations --model minilm --output model": "hf",
@@ -80,6 +81,7 @@ REFUSED = {
     "new task rows --from hub:acme/rows": "hub",
     "export b --to parquet -o b.parquet": "parquet",
 }
+MISSPELT = "run --tasks mini_pairs --model tfidff"
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +90,7 @@ def core_alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str]
     folder = tmp_path_factory.mktemp("core")
     (folder / "needs_torch.py").write_text("import torch\n")
     (folder / "answers.csv").write_text("id,prediction\nI01E,entailment\n")
-    commands = [line.split() for line in (*WORKING, *REFUSED)]
+    commands = [line.split() for line in (*WORKING, *REFUSED, MISSPELT)]
     present = [words for words in commands if not absent_command(words)]
     command = [sys.executable, "-c", CORE_ALONE]
     environment = {**os.environ, "FIGEVAL_PLUGINS": "needs_torch"}
@@ -120,6 +122,13 @@ def test_what_says_how_to_install_the_rest(line: str, endings: dict[str, tuple[i
     assert code == 2, err
     assert f"pip install 'figeval[{REFUSED[line]}]'" in err.splitlines()[-1]
     assert "Traceback" not in err
+
+
+def test_a_misspelt_model_of_the_core_needs_no_extra(endings: dict[str, tuple[int | str, str]]) -> None:
+    code, err = endings[MISSPELT]
+    assert code == 2
+    assert "did you mean 'tfidf'" in err
+    assert "pip install" not in err
 
 
 def test_a_plugin_that_needs_an_extra_disturbs_no_other(endings: dict[str, tuple[int | str, str]]) -> None:

@@ -194,6 +194,18 @@ def test_what_the_user_can_mend_reaches_the_user() -> None:
     assert problems(manager)["p1"] == []
 
 
+def test_a_package_that_an_installed_plugin_misses_is_no_answer() -> None:
+    def needing(model: str) -> str:
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    manager = hosting(plugin(resolve_backend=lambda model: "yes"), plugin(resolve_backend=needing))
+    assert manager.first("resolve_backend", model="m", options={}) == "yes"
+    manager = hosting()
+    manager.load("own", "built in", lambda: plugin(resolve_backend=needing))
+    with pytest.raises(FigevalError, match="figeval\\[hf\\]"):
+        manager.first("resolve_backend", model="m", options={})
+
+
 # ---- what a plugin may do wrong -------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from figeval.errors import FigevalError, ModelError, PluginError, UnknownName
+from figeval.errors import FigevalError, MissingPackage, ModelError, PluginError, UnknownName
 from figeval.io.files import expand_user, is_folder
 from figeval.io.frontend import warn
 from figeval.io.observer import opening
@@ -47,6 +47,7 @@ class Backends:
         Raises:
             UnknownName: there is no such backend, and no plugin recognises the name.
             ModelError: a plugin failed to look the model up.
+            MissingPackage: the name may be that of a model of the hub, which needs an extra that is not installed.
             PluginError: a plugin returned something other than a name.
         """
         if model in self.registry:  # the name of an object that a program passed in may contain a colon
@@ -59,6 +60,10 @@ class Backends:
             resolved = self._manager.first("resolve_backend", model=model, options=dict(options))
         except ModelError as error:  # no such folder or no hub: perhaps a misspelled name of a backend
             raise ModelError(f"{error}{near(model, names, cutoff=0.7)}") from error
+        except MissingPackage as error:  # likewise: a misspelt name needs no package
+            if near(model, names, cutoff=0.7):
+                raise UnknownName("model", model, names, see="figeval ls models") from error
+            raise
         if resolved is not None and not isinstance(resolved, str):
             raise PluginError(f"resolve_backend answered {model!r} with {a_type(resolved)}; return a name or None")
         if resolved is not None:

@@ -84,7 +84,8 @@ def hub_file(model: str, name: str, revision: str | None) -> Path | None:
         ModelError: the hub has no such model or revision, or denies access to it.
         MissingPackage: the extra for models on this machine is not installed.
     """
-    require("transformers")  # the file would be of no use, and the hub's client is in other extras, too
+    for module in ("transformers", "huggingface_hub"):  # the second alone, of another extra, would be of no use
+        require(module, f"model {model!r}", extra="hf")
     from huggingface_hub import hf_hub_download, try_to_load_from_cache
 
     path = try_to_load_from_cache(model, name, revision=revision)
