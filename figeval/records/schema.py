@@ -26,8 +26,7 @@ from pydantic import (
 from figeval.records.predictions import PredictionRow
 from figeval.records.stored_types import CHOSEN_ON_TEST as CHOSEN_ON_TEST
 from figeval.records.stored_types import UNEQUAL_ANSWERS as UNEQUAL_ANSWERS
-from figeval.records.stored_types import Settings, StoredDescription, StoredInterval, StoredOrigin
-from figeval.records.stored_types import readable_description as readable_description
+from figeval.records.stored_types import Settings, StoredDescription, StoredInterval, StoredOrigin, readable_description
 from figeval.records.variance import VarianceRecord
 from figeval.types import Interval, Score
 from figeval.types import Role as Role
@@ -324,6 +323,10 @@ class ModelRecord(Stored):
         default={}, description="device, dtype, maximum length …, as reported by the backend"
     )
     lineage: LineageRecord | None = Field(default=None, description="null for a model that figeval did not train")
+
+    def describe(self, description: dict[str, Any]) -> None:
+        """Keep what the model says about itself, or a warning if no reader could take it back."""
+        self.description = readable_description(description)
 
     @property
     def parameters(self) -> int | None:

@@ -24,7 +24,6 @@ from figeval.records.predictions import PredictionRow
 from figeval.records.run_folder import RunFolder
 from figeval.records.schema import RunRecord, TaskRecord
 from figeval.records.seen import Lineage
-from figeval.records.stored_types import readable_description
 from figeval.runs.baselines import Baselines, are_scored, choose_floor, note_substitutes
 from figeval.runs.evaluate import (
     CachedModel,
@@ -243,7 +242,7 @@ class _Session:
         try:
             answer_in_batches(model.backend, [task_inquiry(plan, self.folder) for plan in plans])
         except ModelError:  # the record names the batches, and what they have cost so far
-            self.record.model.description = readable_description(self.executor.description())
+            self.record.model.describe(self.executor.description())
             self.folder.write(self.record)
             raise
 
@@ -298,7 +297,7 @@ class _Session:
 
     def _keep(self, task: TaskRecord) -> None:
         with recorded_failure(task):
-            self.record.model.description = readable_description(self.executor.description())
+            self.record.model.describe(self.executor.description())
         withhold_intervals(self.record, self.harness)
         self.folder.write(self.record)
 

@@ -12,7 +12,7 @@ from figeval.io.files import cure
 from figeval.io.frontend import command
 from figeval.records import provenance
 from figeval.records.run_folder import RunFolder, read_run
-from figeval.records.schema import ModelRecord, readable_description
+from figeval.records.schema import ModelRecord
 from figeval.runs.stored import Values, stored_metrics, stored_values
 from figeval.wings.contamination.measures import MEASURES, NEED_MEMORIZED_TEXTS, MeasureDesign, compare_accuracy
 from figeval.wings.contamination.record import ContaminationRecord, FindingRecord, TaskFindings, read_contamination
@@ -77,7 +77,7 @@ def measure(config: ContaminationConfig, harness: Harness, observer: Observer) -
                 if run is not None:
                     findings = record.tasks[-1].findings
                     findings.append(_split_by_recall(task, findings, run[1]))
-            record.model.description = readable_description(model.description())
+            record.model.describe(model.description())
             record.status, record.finished = "complete", provenance.now()
             record.write(folder)
             return record, folder
