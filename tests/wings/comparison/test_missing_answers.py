@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import figeval
-from figeval.records.run_folder import RunFolder
 from tests.cli.conftest import Cli
 from tests.finished_runs import finished
 
@@ -22,11 +21,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """`sure` answers twelve of 60 examples, all of them rightly, and `complete` all, nine tenths of them rightly."""
     folder = tmp_path_factory.mktemp("runs")
     overlap = finished(folder / "overlap", "mini_pairs", baselines=False)
-    golds = {row["id"]: str(row["gold"]) for row in RunFolder(overlap).rows("mini_pairs")}
+    rows = (overlap / "predictions" / "mini_pairs.jsonl").read_text(encoding="utf-8").splitlines()
+    golds = {row["id"]: row["gold"] for row in map(json.loads, rows)}
     complete = {name: OPPOSITE[gold] if index % 10 == 0 else gold for index, (name, gold) in enumerate(golds.items())}
     for name, answers in (("sure", dict([*golds.items()][:12])), ("complete", complete)):
-        rows = [{"id": key, "prediction": answer} for key, answer in answers.items()]
-        figeval.score("mini_pairs", rows, name=name, output_path=folder / name)
+        given = [{"id": key, "prediction": answer} for key, answer in answers.items()]
+        figeval.score("mini_pairs", given, name=name, output_path=folder / name)
     return folder / "sure", folder / "complete"
 
 
