@@ -4,6 +4,7 @@ A sheet is read as the CSV file that a spreadsheet saves of it: every value is a
 names the columns, blank rows are no rows, and of merged cells the first has the value. Numbers are written as in
 Python (`3`, `0.5`), dates as `2024-01-31` and `2024-01-31 12:30:00`, truth values as `TRUE` and `FALSE`, formulas as
 the value that was stored with them. Columns without a name are left out. Hidden rows and columns are read as others.
+Cells with an error, such as `#REF!`, are refused: in a CSV file, it would be a text or a label like any other.
 
 Workbooks come from others. Rows are read one by one, and what a workbook unpacks to is limited.
 """
@@ -97,7 +98,8 @@ def numbered_sheet(file: Traversable, sheet: str = "", header: int | None = None
 
     Raises:
         DataError: it is no workbook, is damaged or protected, or unpacks to too much; there is no such sheet, or
-            several to choose from; the header is blank or names a column twice; a formula has no stored value.
+            several to choose from; the header is blank or names a column twice; a formula has no stored value, or a cell
+            holds an error such as #N/A.
     """
     reader = _Reader(str(file))
     with reader.open(file) as (workbook, has_formulas):
@@ -174,7 +176,7 @@ class _Reader:
                     closing(self.load(stack.enter_context(file.open("rb")), data_only=False))
                 )
                 numbered = self._calculated(numbered, self._cells(formulas, sheet), sheet)
-            texts = ((number, [_text(cell.value) for cell in cells]) for number, cells in numbered)
+            texts = ((number, [self._cell_text(cell, sheet) for cell in cells]) for number, cells in numbered)
             yield from ((number, record) for number, record in texts if any(map(str.strip, record)))
 
     def rows(
@@ -227,6 +229,13 @@ class _Reader:
             if is_here:
                 yield number, cells
                 number, cells = next(values, (0, ()))
+
+    def _cell_text(self, cell: Any, sheet: str) -> str:
+        """Return the text of a cell. Raises `DataError` for an error such as #REF!, which would pass for a label."""
+        if cell.data_type == "e":
+            problem, cure = f"the error {cell.value!r:.40}", "correct or clear the cell"
+            raise DataError(f"{self._name}#{sheet}:{cell.coordinate}: {problem}, no value; {cure}")
+        return _text(cell.value)
 
     # ---- what a file may be ------------------------------------------------------------------------------------------
 

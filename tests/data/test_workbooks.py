@@ -74,12 +74,12 @@ def test_the_header_may_stand_below_others(tmp_path: Path) -> None:
 
 def test_cells_become_what_a_csv_file_has(tmp_path: Path) -> None:
     day = datetime.datetime(2024, 1, 31)
-    cells = [7, 2.0, 0.1, 1e20, True, day, day.replace(hour=9), None, " a\u00a0", "_x000D_\nb", "#N/A", "_x005F_x000D_"]
+    cells = [7, 2.0, 0.1, 1e20, True, day, day.replace(hour=9), None, " a\u00a0", "_x000D_\nb", "_x005F_x000D_"]
     names = [f"c{number}" for number in range(len(cells))]
     write_workbook(tmp_path / "a.xlsx", Sheet=[names, cells])
     (row,) = read_rows("a.xlsx", tmp_path)
     texts = ["7", "2", "0.1", "1e+20", "TRUE", "2024-01-31", "2024-01-31 09:00:00"]
-    assert list(row.values()) == [*texts, "", " a\u00a0", "\nb", "#N/A", "_x000D_"]
+    assert list(row.values()) == [*texts, "", " a\u00a0", "\nb", "_x000D_"]
 
 
 def test_blank_rows_and_columns_without_a_name_are_left_out(tmp_path: Path) -> None:
@@ -124,6 +124,17 @@ def test_formulas_are_the_values_stored_with_them(tmp_path: Path, prefix: bytes)
         replace_in(tmp_path / "a.xlsx", "xl/worksheets/sheet1.xml", b"<f>", declared)
         replace_in(tmp_path / "a.xlsx", "xl/worksheets/sheet1.xml", b"</f>", b"</x:f>")
     assert read_rows("a.xlsx", tmp_path)[-1] == {"id": "F03", "label": "2"}
+
+
+@pytest.mark.parametrize("value", ["#REF!", "#N/A"])
+@pytest.mark.parametrize("is_calculated", [False, True], ids=["a cell", "a formula"])
+def test_errors_of_cells_are_no_texts(tmp_path: Path, value: str, is_calculated: bool) -> None:
+    write_workbook(tmp_path / "a.xlsx", Sheet=[*PAIRS, ("F03", value)])
+    if is_calculated:
+        stored = b'<c r="B4" t="e"><f>B9</f><v>'
+        replace_in(tmp_path / "a.xlsx", "xl/worksheets/sheet1.xml", rb'<c r="B4" t="e"><v>', stored)
+    with pytest.raises(DataError, match=rf"a\.xlsx#Sheet:B4: the error '{value}', no value; correct or clear the cell"):
+        read_rows("a.xlsx", tmp_path)
 
 
 REFUSED = {
