@@ -98,7 +98,7 @@ def numbered_sheet(file: Traversable, sheet: str = "", header: int | None = None
 
     Raises:
         DataError: it is no workbook, is damaged or protected, or unpacks to too much; there is no such sheet, or
-            several to choose from; the header is blank or names a column twice; a formula has no stored value, or a cell
+            several to choose from; the header is blank or names a column twice; a formula has no stored value; a cell
             holds an error such as #N/A.
     """
     reader = _Reader(str(file))

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from figeval import Harness, OptionError, RecordError, RunRecord, check_output
+from figeval import Harness, OptionError, RunRecord, check_output
 from figeval.api.runs import Runs, run_paths
 from figeval.config import Folders, Names
 from figeval.io import frontend
-from figeval.io.files import cure, digest_of_file, replace_text
-from figeval.io.json_files import read_json
+from figeval.io.files import cure, replace_text
 from figeval.io.plots import require as require_plots
 from figeval.io.validation import checked_arguments, names_in, paths_in
-from figeval.records.run_folder import own_folder
 from figeval.runs.stored import load_exporters
 from figeval.wings.report.board import board_content
 from figeval.wings.report.content import ReportContent, content_of, report_content
@@ -26,10 +21,9 @@ from figeval.wings.report.example_texts import ExampleTexts
 from figeval.wings.report.html import charts
 from figeval.wings.report.html.board import board_csv, board_page
 from figeval.wings.report.html.page import Pictures, report_page, report_pictures
+from figeval.wings.report.written_folder import FIGURES, SITE
 
 DOWNLOADS = {"csv": "csv", "tex": "latex", "json": "json"}  # ending of a file → export format
-MANIFEST = "figeval-board.json"  # the files of a site that `board` has written, with their sha256
-SITE_FILE = re.compile(r"(?:runs/)?[0-9A-Za-z][0-9A-Za-z-]*\.(?:html|csv|json)")  # of such a file
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +73,12 @@ def report(  # noqa: PLR0913 - one argument per option of the command
         texts: include the texts of the examples, which are read from the data on this machine.
         allow_noncommercial: include texts whose licence excludes commercial use.
         plots: draw charts; without the extra `analysis`, the page has tables only.
-        figures: folder to write the charts to as well, each as SVG and PDF. They need the extra `analysis`.
+        figures: folder to write the charts to as well, each as SVG and PDF: a new or empty one, or one whose charts an
+            earlier call wrote, which are replaced. They need the extra `analysis`.
         include_path: further folders with task files.
 
     Raises:
-        RecordError: there is no run, its predictions have been changed, or a file cannot be written.
+        RecordError: there is no run, its predictions have been changed, or a file cannot be written or has been edited.
         OptionError: an argument has an invalid value.
         FigevalError: `figures` are wanted, but the extra `analysis` is not installed.
 
@@ -99,19 +94,21 @@ def report(  # noqa: PLR0913 - one argument per option of the command
     file = Path(output)
     check_output(file, paths)
     if figures is not None:
+        FIGURES.check(Path(figures))
         require_plots()
     with frontend.python_program(watched=False):
         content = report_content(paths, reader, metrics=metrics, by=keys, seed=seed)
         notices = tuple(dict.fromkeys(content.notices))  # the command does not repeat those of the page
         pictures = _pictures(content, draw=plots or figures is not None)
         page = _page(title, content, pictures if plots else {})
+        files: dict[str, bytes] = {}
+        if figures is not None:
+            files = dict(charts.files(chain.from_iterable(pictures.values())))
+            FIGURES.replace(Path(figures), files)  # before the page, which may be in the new folder
         with cure(file, "--output"):
             replace_text(file, page)
-        files: tuple[Path, ...] = ()
-        if figures is not None:
-            with cure(Path(figures), "--figures"):
-                files = tuple(charts.write_files(chain.from_iterable(pictures.values()), Path(figures)))
-    return WrittenPage(file, len(content.runs) - len(content.seeds), len(page.encode()), notices, files)
+        written = tuple(Path(figures or "") / name for name in files)
+    return WrittenPage(file, len(content.runs) - len(content.seeds), len(page.encode()), notices, written)
 
 
 @checked_arguments
@@ -145,9 +142,10 @@ def board(
         figeval.board("results/runs", output="site", reports=True)
         ```
     """
-    paths = paths_in(folders, "folders")
+    paths, folder = paths_in(folders, "folders"), Path(output)
     if not paths:
         raise OptionError("folders is empty; give at least one folder that contains runs")
+    SITE.check(folder)
     with frontend.python_program(watched=False):
         record, entries = board_content(paths, Harness(include=paths_in(include_path)), seed)
         files = {
@@ -158,10 +156,9 @@ def board(
         for entry in entries:
             content = report_content([entry.path], None) if reports else content_of([(entry.record, entry.runs)])[0]
             files[entry.page] = _page(entry.label, content, _pictures(content, draw=reports), back="../index.html")
-        folder = Path(output)
-        with cure(folder, "--output"):
-            _replace_site(folder, files)
-    return WrittenPage(folder, len(entries), sum(len(text.encode()) for text in files.values()))
+        contents = {name: text.encode() for name, text in files.items()}
+        SITE.replace(folder, contents)
+    return WrittenPage(folder, len(entries), sum(map(len, contents.values())))
 
 
 def _pictures(content: ReportContent, *, draw: bool) -> Pictures:
@@ -186,62 +183,3 @@ def _downloads(runs: Sequence[RunRecord]) -> Iterator[tuple[str, str]]:
     for ending, name in DOWNLOADS.items():
         if name in exporters:
             yield f"scores.{ending}", exporters.get(name)(runs)
-
-
-# ---- the files of a site ---------------------------------------------------------------------------------------------
-
-
-def _replace_site(folder: Path, files: Mapping[str, str]) -> None:
-    """Write the files of a site, and remove those of an earlier one that it no longer has.
-
-    Raises:
-        RecordError: a file of this name was not written by this function, or has been changed since.
-        OSError: a file cannot be written.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    pages = own_folder(folder / "runs")
-    pages.mkdir(exist_ok=True)
-    earlier = _manifest(folder)
-    for name in files:
-        if (folder / name).exists() and not _is_unchanged(folder / name, earlier.get(name)):
-            raise RecordError(
-                f"{folder / name} was not written by `figeval board`, or has been changed since; move it away, or "
-                "choose another folder with --output"
-            )
-    written = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
-    # Both lists are stored first: a call that is killed leaves no file that the next call would not recognise.
-    old_and_new = {name: list(digests) for name, digests in earlier.items()}
-    for name, digest in written.items():
-        old_and_new.setdefault(name, []).append(digest)
-    _write_manifest(folder, old_and_new)
-    for name, text in files.items():
-        replace_text(folder / name, text)
-    for name, digests in earlier.items():
-        if name not in files and _is_unchanged(folder / name, digests):
-            (folder / name).unlink()
-    _write_manifest(folder, {name: [digest] for name, digest in written.items()})
-
-
-def _write_manifest(folder: Path, files: Mapping[str, Sequence[str]]) -> None:
-    note = "Files that `figeval board` wrote, with their sha256. It replaces and removes no others."
-    replace_text(folder / MANIFEST, json.dumps({"about": note, "files": files}, indent=1, sort_keys=True) + "\n")
-
-
-def _manifest(folder: Path) -> dict[str, list[str]]:
-    """Return the files of the earlier site with their sha256; other names in the manifest are ignored."""
-    file = folder / MANIFEST
-    if not file.is_file():
-        return {}
-    content = read_json(file, RecordError, cure=f"delete it with the site in {folder}")
-    files = content.get("files") if isinstance(content, Mapping) else None
-    entries = files.items() if isinstance(files, Mapping) else ()
-    return {
-        name: list(map(str, digests))
-        for name, digests in entries
-        if SITE_FILE.fullmatch(name) and isinstance(digests, list)
-    }
-
-
-def _is_unchanged(file: Path, digests: Sequence[str] | None) -> bool:
-    is_regular = file.is_file() and not file.is_symlink()
-    return is_regular and digests is not None and digest_of_file(file).hex() in digests

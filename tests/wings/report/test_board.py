@@ -305,6 +305,12 @@ def test_a_link_in_the_place_of_a_folder_is_not_followed(cli: Cli, runs: Path, t
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
+def test_a_site_is_not_put_within_a_run(cli: Cli, runs: Path, tmp_path: Path) -> None:
+    finished(tmp_path / "own", "mini_fables", baselines=False)
+    assert "is in a folder of the run" in cli("board", runs, "-o", "own/predictions").complaint
+    assert {file.suffix for file in (tmp_path / "own" / "predictions").iterdir()} == {".jsonl"}
+
+
 def test_names_from_outside_are_text(cli: Cli, tmp_path: Path) -> None:
     model = {"name": HOSTILE_TEXT, "backend": HOSTILE_TEXT}
     store(tmp_path / "runs" / "a", run(task("=cmd()"), model=model, identity=HOSTILE_TEXT))

@@ -85,12 +85,46 @@ def test_charts_are_written_as_files_for_a_paper(cli: Cli, tmp_path: Path) -> No
     store_answers(tmp_path, "first")
     done = cli("report", "first", "--figures", "figures", "--no_plots")
     assert done.code == 0, done.err
-    names = {file.stem for file in (tmp_path / "figures").iterdir()}
+    names = {file.stem for file in (tmp_path / "figures").iterdir()} - {"figeval-figures"}
     assert {"scores-by-task", "reliability-fables"} <= names
     for name in names:
         assert (tmp_path / "figures" / f"{name}.svg").read_text(encoding="utf-8").startswith("<svg")
         assert (tmp_path / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
     assert "<img" not in (tmp_path / "report.html").read_text(encoding="utf-8"), "the page has no charts"
+
+
+def test_figures_of_an_earlier_report_are_replaced(cli: Cli, tmp_path: Path) -> None:
+    store_answers(tmp_path, "first", of="fables")
+    store_answers(tmp_path, "second", of="proverbs")
+    figures, command = tmp_path / "figures", ("--figures", "figures", "--no_plots", "-o", "figures/report.html")
+    assert cli("report", "first", *command).code == 0
+    earlier = figures / "reliability-fables.svg"
+    (figures / "mine.svg").write_text("mine")
+    assert earlier.exists()
+    assert cli("report", "second", *command).code == 0
+    assert not earlier.exists()
+    earlier.write_text("mine")
+    assert "reliability-fables.svg was not written by `figeval report`" in cli("report", "first", *command).complaint
+    assert earlier.read_text() == (figures / "mine.svg").read_text() == "mine"
+    assert (figures / "reliability-proverbs.pdf").exists(), "nothing is written"
+
+
+REFUSED_FOLDERS = {
+    "mine": "--figures mine has files that `figeval report` did not write, such as 'scores-by-task.svg'; choose a new",
+    "first": "--figures first has files that `figeval report` did not write, such as 'predictions'; choose a new",
+    "first/predictions": "--figures first/predictions/figeval-figures.json is in a folder of the run ",
+    "first/predictions/new": "--figures first/predictions/new/figeval-figures.json is in a folder of the run ",
+}
+
+
+@pytest.mark.parametrize(("folder", "message"), REFUSED_FOLDERS.items(), ids=REFUSED_FOLDERS)
+def test_figures_are_not_put_among_others(cli: Cli, tmp_path: Path, folder: str, message: str) -> None:
+    store_answers(tmp_path, "first")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "scores-by-task.svg").write_text("mine")
+    files = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    assert message in cli("report", "first", "--figures", folder).complaint
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == files
 
 
 def scores_of(folder: Path) -> str:

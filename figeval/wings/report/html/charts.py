@@ -11,11 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from pathlib import Path
 from typing import Any
 
 from figeval import JSON
-from figeval.io.files import replacing
 from figeval.io.plots import BLUE, GREEN, GREY, ORANGE, PADDING, style_chart
 from figeval.records.training import TrainingRecord
 
@@ -40,22 +38,17 @@ class Picture:
     spec: JSON = field(repr=False)
 
 
-def write_files(pictures: Iterable[Picture], folder: Path) -> Iterator[Path]:
-    """Write charts as `<name>.svg` and `<name>.pdf` on white, and yield the files. Raises `OSError` if that fails."""
+def files(pictures: Iterable[Picture]) -> Iterator[tuple[str, bytes]]:
+    """Yield (name, content) of the files of charts, `<name>.svg` and `<name>.pdf`, on white."""
     import vl_convert
 
-    folder.mkdir(parents=True, exist_ok=True)
     names: Counter[str] = Counter()
     for picture in pictures:
         names[picture.name] += 1
         name = f"{picture.name}-{names[picture.name]}" if names[picture.name] > 1 else picture.name
         spec = {**picture.spec, "config": {**picture.spec["config"], "background": "white"}}
-        contents = {"svg": vl_convert.vegalite_to_svg(spec).encode(), "pdf": vl_convert.vegalite_to_pdf(spec)}
-        for ending, content in contents.items():
-            file = folder / f"{name}.{ending}"
-            with replacing(file) as stream:
-                stream.write(content)
-            yield file
+        yield f"{name}.svg", vl_convert.vegalite_to_svg(spec).encode()
+        yield f"{name}.pdf", vl_convert.vegalite_to_pdf(spec)
 
 
 def scores(rows: Sequence[JSON], colours: Mapping[str, str]) -> Picture | None:
