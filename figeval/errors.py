@@ -26,10 +26,11 @@ class OptionError(FigevalError, ValueError):
 
 
 class UnknownName(FigevalError):
-    """A task, model, metric … that is not registered."""
+    """A task, model, metric … that is not registered; `or_else` is what may help beside the list of `see`."""
 
-    def __init__(self, kind: str, name: str, names: Iterable[str], *, see: str) -> None:
-        super().__init__(f"unknown {kind} {name!r}{near(name, names)}; see `{see}`")
+    def __init__(self, kind: str, name: str, names: Iterable[str], *, see: str, or_else: str = "") -> None:
+        cure = f"see `{see}`{or_else and f', or {or_else}'}"
+        super().__init__(f"unknown {kind} {name!r}{near(name, names)}; {cure}")
 
 
 class DuplicateName(FigevalError):

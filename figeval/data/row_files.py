@@ -241,7 +241,7 @@ class RowFile:
         if suffix in TABLES:
             return suffix
         if start not in (b"", b"{", b"[") and suffix not in TEXTS:
-            suffixes = ".csv, .tsv, .jsonl, .json"
+            suffixes = ", ".join(f".{name}" for name in FORMATS)
             raise DataError(f"{self.path}: the format is unknown; the name must end in {suffixes}")
         return "json" if start == b"[" else "jsonl"
 

@@ -260,4 +260,4 @@ def names_in(names: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def _is_task_file(text: str) -> bool:
-    return text.endswith(".yaml") and is_file(Path(text))
+    return text.endswith((".yaml", ".yml")) and is_file(Path(text))

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from figeval.config import RunConfig
 from figeval.data.readers import fetch, first_request
 from figeval.data.sources import Sources, catalogue
-from figeval.errors import FigevalError, RecordError
+from figeval.errors import FigevalError, RecordError, UnknownName
 from figeval.io.text import near, one_line
 from figeval.metrics.catalogue import Metrics, statistic_of
 from figeval.metrics.intervals import Bounds
@@ -375,8 +375,13 @@ def recorded_examples(task: TaskRecord, seed: int, harness: Harness) -> tuple[Va
 
 
 def _current_variant(task: TaskRecord, seed: int, harness: Harness) -> Variant:
-    name = task.of or task.task
-    (spec,) = harness.catalogue.expand([name])
+    name, catalogue = task.of or task.task, harness.catalogue
+    if name not in catalogue.tasks and name not in catalogue.broken:  # of a file that the run was given
+        cure = "give its file or folder with --include_path"
+        raise UnknownName(
+            "task", name, [entry.name for entry in catalogue.tasks], see=catalogue.tasks.see, or_else=cure
+        )
+    (spec,) = catalogue.expand([name])
     config = RunConfig(tasks=(name,), model="", seed=seed, prompts=(ALL_PROMPTS,), probes=task.kind == "probe")
     variant = next((variant for variant in variants(spec, config, harness) if variant.full_name == task.task), None)
     if variant is None:

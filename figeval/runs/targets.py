@@ -101,10 +101,6 @@ def find_target(
             return in_folder(path, harness, complain)
         if target.endswith(tuple(KINDS)):
             return from_file(path, harness)
-        if path.suffix in {".yaml", ".yml"}:
-            raise TaskError(
-                f"{target}: the name of a task file must end in .task.yaml, that of a suite in .suite.yaml; rename it"
-            )
     return list(catalogue.expand([target])), catalogue
 
 

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -89,12 +89,15 @@ class Catalogue:
 
         Raises:
             UnknownName: there is neither a task nor a suite of that name.
-            TaskError: a suite contains itself, directly or through others; a name is an address of rows.
+            TaskError: a suite contains itself, directly or through others; a name is an address of rows, or a YAML file
+                whose name is not that of a task file.
         """
         tasks = []
         for name in self._tasks_behind(names):
             if name in self.broken:
                 raise TaskError(self.broken[name])
+            if name not in self.tasks:
+                refuse_misnamed(name)
             if name not in self.tasks and (ADDRESS.fullmatch(name) or is_file(Path(name))):
                 new = f"`figeval new task NAME --from {shlex.quote(name)}`"
                 raise TaskError(
@@ -341,12 +344,21 @@ def load_catalogue(manager: PluginManager, task_types: TaskTypes, include: Itera
     return catalogue
 
 
-def read_task_files(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[Path, ...]]:
+def refuse_misnamed(name: str) -> None:
+    """Raise `TaskError` for a YAML file whose name has another ending than those of task and suite files."""
+    if name.endswith((".yaml", ".yml")) and not name.endswith(tuple(KINDS)):
+        cure = "the name of a task file must end in .task.yaml, that of a suite in .suite.yaml; rename it"
+        raise TaskError(f"{name}: {cure}")
+
+
+def read_task_files(names: Collection[str]) -> tuple[tuple[str, ...], tuple[Path, ...]]:
     """Return the names of tasks and suites, those of files as the files have them, and these files.
 
     Raises:
-        TaskError: a file is missing or invalid.
+        TaskError: a file is missing or invalid, or its name has another ending.
     """
+    for name in names:
+        refuse_misnamed(name)
     files = {name: Path(name).expanduser() for name in names if name.endswith(tuple(KINDS))}
     for file in files.values():
         if not is_file(file):
@@ -379,6 +391,23 @@ def _is_same(item: Named, registered: Named) -> bool:
     return file == other
 
 
+def _refuse_taken(item: Named, catalogue: Catalogue) -> None:
+    """Raise `DuplicateName` with the files of both if a user's item has the name of another one.
+
+    The owner of both may be `--include_path`, which a user who names a file with `--tasks` never gave.
+    """
+    for registry in (catalogue.tasks, catalogue.suites):
+        if item.name in registry:
+            owner = registry.entry(item.name).owner
+            other = _file_of(registry.get(item.name)) if owner == INCLUDE_FLAG else owner
+            name = f"{registry.kind} {item.name!r}"
+            raise DuplicateName(f"{name} of {_file_of(item)} is already registered by {other}; rename it")
+
+
+def _file_of(item: Any) -> str:
+    return str(Path(str(item.folder)) / item.origin)
+
+
 def add_included(folder: Traversable, catalogue: Catalogue) -> None:
     """Add the items of a user's folder or file. What is wrong with it is kept under the name that its item should have.
 
@@ -390,6 +419,7 @@ def add_included(folder: Traversable, catalogue: Catalogue) -> None:
         if item.name in registry and _is_same(item, registry.get(item.name)):
             return
         try:
+            _refuse_taken(item, catalogue)
             catalogue.add(item, INCLUDE_FLAG)
         except DuplicateName as error:
             catalogue.broken[item.name] = str(error)  # or the other task of this name would be scored unnoticed

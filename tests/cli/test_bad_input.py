@@ -96,7 +96,7 @@ def test_an_unknown_name(arguments: tuple[str, ...], words: str, complaint: Call
         (
             "name: t",
             "name: mini_pairs",
-            "'mini_pairs' of --include_path is already registered by figeval.builtin.tasks",
+            "t.task.yaml is already registered by figeval.builtin.tasks.mini; rename it",
         ),
     ],
 )

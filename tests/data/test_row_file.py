@@ -207,7 +207,11 @@ REFUSED_FILES: list[tuple[str, bytes | str, str]] = [
     ("head.csv.zst", b"\x28\xb5\x2f\xfd\0", "is damaged or cut off"),
     ("twice.csv.zst", zstd.compress(GZIP_FILE), "twice.csv.zst holds another packed file; unpack it"),
     ("a.csv", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "is a pointer of Git LFS and not the data"),
-    ("table.txt", TABLE, r"the format is unknown; the name must end in .csv, .tsv, .jsonl, .json"),
+    (
+        "table.txt",
+        TABLE,
+        r"the format is unknown; the name must end in .jsonl, .json, .csv, .tsv, .xlsx, .parquet, .arrow",
+    ),
     ("table.jsonl", TABLE, r"table.jsonl:1: not valid JSON"),
     ("mac.jsonl", LINES.replace("\n", "\r") + "{", "mac.jsonl:3: not valid JSON"),
     ("twice.csv", "id,prediction,id\n", "twice.csv:1: column 'id' is named twice"),

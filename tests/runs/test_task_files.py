@@ -77,12 +77,40 @@ def test_other_commands_take_files_too(command: str, folder: Path, cli: Cli) -> 
     assert "first" in cli(command, folder / "first.task.yaml").out
 
 
-@pytest.mark.parametrize(("name", "cure"), [("third.task.yaml", "no file"), ("first.task.yaml", "already registered")])
-def test_a_file_that_cannot_be_used_is_one_line(name: str, cure: str, folder: Path, cli: Cli) -> None:
-    if name.startswith("first"):
-        text = (folder / name).read_text("utf-8").replace("name: first", "name: mini_pairs")
-        (folder / name).write_text(text, encoding="utf-8")
-    assert cure in cli("run", "--tasks", folder / name, "--model", "tfidf").complaint
+def test_a_file_that_is_missing_is_one_line(folder: Path, cli: Cli) -> None:
+    complaint = cli("run", "--tasks", "third.task.yaml", "--model", "tfidf").complaint
+    assert "there is no file third.task.yaml; correct the path" in complaint
+
+
+@pytest.mark.parametrize("name", ["mini_pairs", "second"])
+def test_a_taken_name_is_that_of_the_file_which_the_user_gave(name: str, folder: Path, cli: Cli) -> None:
+    file = folder / "first.task.yaml"
+    file.write_text(file.read_text("utf-8").replace("name: first", f"name: {name}"), encoding="utf-8")
+    include = () if name == "mini_pairs" else ("--include_path", folder / "second.task.yaml")
+    other = "figeval.builtin.tasks.mini" if name == "mini_pairs" else f"{folder}/second.task.yaml"
+    expected = f"task {name!r} of {file} is already registered by {other}; rename it"
+    assert expected in cli("run", "--tasks", file, "--model", "tfidf", *include).complaint
+
+
+@pytest.mark.parametrize("name", ["first.yml", "first.yaml"])
+@pytest.mark.parametrize("command", ["run --model tfidf --tasks", "show", "preview", "audit", "validate"])
+def test_a_task_file_of_another_name_is_to_be_renamed(command: str, name: str, folder: Path, cli: Cli) -> None:
+    file = (folder / "first.task.yaml").rename(folder / name)
+    done = cli(*command.split(), file)
+    expected = f"{file}: the name of a task file must end in .task.yaml, that of a suite in .suite.yaml; rename it"
+    assert expected in done.out + done.err
+    assert done.code == 2
+
+
+@pytest.mark.parametrize("command", ["report run --no_plots", "export run --to lm_eval --include_text -o out"])
+def test_texts_of_a_task_from_a_file_need_the_file_again(command: str, folder: Path, cli: Cli) -> None:
+    file = folder / "first.task.yaml"
+    cli("run", "--tasks", file, "--model", "tfidf", "--limit", "4", "--no_baselines", "-o", "run")
+    cure = "unknown task 'first'; see `figeval ls tasks`, or give its file or folder with --include_path"
+    done = cli(*command.split())
+    assert cure in done.out + done.err
+    done = cli(*command.split(), "--include_path", file)
+    assert cure not in done.out + done.err
 
 
 # ---- templates -------------------------------------------------------------------------------------------------------
