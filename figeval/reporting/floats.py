@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 from figeval.errors import OptionError
-from figeval.reporting.tex import MISSING_CELL, printable, sentence, table_row
+from figeval.reporting.captions import check_caption
+from figeval.reporting.tex import MISSING_CELL, foreign_letters, printable, sentence, table_row
 
 PT_PER_UNIT = {"pt": 1.0, "in": 72.27, "cm": 28.45, "mm": 2.845}
 ARTICLE_WIDTH_PT = 345.0  # a line of LaTeX's class article, the narrowest page with one column that is common
@@ -17,6 +18,7 @@ TURNED_WIDTH_PT = 550.0  # the height of such a page
 MAX_PAGE_ROWS = 42  # that fit on a page with caption and notes, in the type size of tables
 MAX_TURNED_ROWS = 24
 MAX_NOTE_LINES = 12  # of notes that fit below a full page
+MAX_LETTERS = 20  # that a comment lists
 NOTE_CHAR_PT = 4.2  # mean width of a letter of the notes
 COLUMN_GAP_PT = 8.0  # twice \tabcolsep
 FONT_PT = 9.0  # \small
@@ -30,6 +32,7 @@ EM_BY_LETTER = {
 MEAN_EM = 0.54  # of all other letters
 SIGN = re.compile(r"\\[a-zA-Z]+(?:\{\})?\s?|\\(?=\W)|[{}$^]")
 LENGTH = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>pt|in|cm|mm)")
+LABEL_PREFIX = "tab:"
 EMPTY_CELLS = {"", "{}", "–", MISSING_CELL, f"{{{MISSING_CELL}}}"}
 
 
@@ -38,7 +41,7 @@ class FloatStyle:
     r"""The label, caption and width of a table's floats, as the author of a paper chooses them.
 
     Attributes:
-        label: label without `tab:`; by default that of the kind of table.
+        label: label, with or without `tab:`; by default that of the kind of table.
         caption: caption in LaTeX; by default one that names systems and tasks.
         is_wide: whether the floats span both columns of a page (`table*`).
         width: width of a line of text, e.g. "345pt" or "16cm"; by default that of the class article, or of ACL's pages.
@@ -60,13 +63,14 @@ class FloatStyle:
             raise OptionError(f"width={self.width!r:.80} is no width of a page; write e.g. 345pt, 16cm or 6.5in")
         return points
 
+    @property
+    def printed_caption(self) -> str:
+        """The caption without the full stop that the table puts behind it."""
+        return self.caption.strip().removesuffix(".")
+
     def __post_init__(self) -> None:
         """Check the caption, which is LaTeX, and the label. Raises `OptionError`."""
-        depths = [*accumulate({"{": 1, "}": -1}.get(sign, 0) for sign in re.findall(r"\\.|[{}]", self.caption))]
-        if depths and (min(depths) < 0 or depths[-1]):
-            raise OptionError("the braces of the caption are not in pairs; write \\{ or \\} for a brace in the text")
-        if re.search(r"(?<!\\)(?:\\\\)*%|\n\s*\n", self.caption):
-            raise OptionError("the caption has a blank line, or a % that would hide its end; write \\% for the sign")
+        check_caption(self.printed_caption)
         if re.search(r"[^\w:.+/-]", self.label):
             raise OptionError(f"label={self.label!r:.80}: a label has letters, digits and : . + / - _ only")
 
@@ -178,13 +182,17 @@ def table_floats(
     """
     environment = ("sidewaystable" if is_turned else "table") + "*" * style.is_wide
     width = TURNED_WIDTH_PT if is_turned else style.width_pt
-    caption = style.caption.strip().removesuffix(".") or caption
+    caption, label = style.printed_caption or caption, style.label.removeprefix(LABEL_PREFIX) or label
     pages = _fill_pages(parts, notes, width, MAX_TURNED_ROWS if is_turned else MAX_PAGE_ROWS)
     for number, page in enumerate(pages, 1):
         is_continued = number > 1
         has_numbers = any("S[" in line for line in page.lines)
-        packages = ["{booktabs}", *["{siunitx}"] * has_numbers, "[T1]{fontenc}", *["{rotating}"] * is_turned]
+        foreign = foreign_letters("".join((caption, *page.lines, *page.notes)))
+        fonts = "{fontspec}" if foreign else "[T1]{fontenc}"
+        packages = ["{booktabs}", *["{siunitx}"] * has_numbers, fonts, *["{rotating}"] * is_turned]
         yield from (rf"% \usepackage{package}" for package in packages)
+        if foreign:
+            yield rf"% needs LuaLaTeX or XeLaTeX, and a \setmainfont with these letters: {foreign[:MAX_LETTERS]}"
         yield rf"\begin{{{environment}}}"
         yield r"\centering\small"
         yield r"\setlength{\tabcolsep}{4pt}"
@@ -192,7 +200,7 @@ def table_floats(
         if has_numbers:
             yield r"\sisetup{detect-weight=true, mode=text, table-align-text-post=false}"
         yield rf"\caption{{{caption}{' (continued)' if is_continued else ''}.}}"
-        yield rf"\label{{tab:{style.label or label}{f'_{number}' if is_continued else ''}}}"
+        yield rf"\label{{{LABEL_PREFIX}{label}{f'_{number}' if is_continued else ''}}}"
         yield from page.lines
         yield from notes_block(page.notes or ["The notes are below the last part of this table."] * bool(notes))
         yield rf"\end{{{environment}}}"

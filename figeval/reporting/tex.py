@@ -44,6 +44,11 @@ def escape(text: str) -> str:
     return "".join(SPECIAL.get(letter, letter) for letter in one_line(text)).replace("--", "-{}-")
 
 
+def foreign_letters(text: str) -> str:
+    """Return the letters of a text that pdfLaTeX's fonts lack, each once."""
+    return "".join(dict.fromkeys(letter for letter in text if letter > LAST_LETTER and letter not in MARKS))
+
+
 def printable(text: str) -> str:
     """Return an escaped text without letters that pdfLaTeX's fonts lack; their code points replace them."""
     composed = unicodedata.normalize("NFC", one_line(text))

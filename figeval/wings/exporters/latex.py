@@ -57,8 +57,8 @@ def export(  # noqa: PLR0913 - one argument per choice of the user
     The arguments are those of `figeval.wings.exporters.api.TableChoices`, and `layouts` those of all plugins.
 
     Raises:
-        OptionError: the layout cannot be filled, or does not have these choices; the caption is no balanced LaTeX; a
-            name is none of the runs.
+        OptionError: the layout cannot be filled, or does not have these choices; TeX could not read the
+            caption; a name is none of the runs.
         UnknownName: there is no such layout.
     """
     choices = [name for name, value in (("tasks", tasks), ("metrics", metrics)) if value]

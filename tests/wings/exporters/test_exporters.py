@@ -316,6 +316,56 @@ def test_choices_of_authors_that_latex_could_not_set(export: Export, choices: di
         export("latex", *TWO_RUNS, **choices)
 
 
+CAPTIONS = {
+    "a \\": "ends with a backslash",
+    "a \\.": "ends with a backslash",  # the full stop is removed
+    "a & b": "the caption has a &; write \\& for the sign",
+    "a # b": "the caption has a #; write \\# for the sign",
+    "a_b": "the caption has a _ outside of mathematics; write \\_",
+    "a $b$ c^2": "the caption has a ^ outside of mathematics",
+    "$\\text{a_b}$": "outside of mathematics",
+    "costs $5": "are not in pairs; write \\$ for the sign",
+    "\\textbf{a$b} c$": "are not in pairs; write \\$ for the sign",
+    "\\(a$": "are not in pairs; write \\$ for the sign",
+    "\\emph{a": "braces of the caption are not in pairs",
+    "a\u202eb": "the caption has U+202E, which cannot be seen; remove it",
+    "a\x1b[1mb": "the caption has U+001B, which cannot be seen; remove it",
+}
+
+
+@pytest.mark.parametrize(("caption", "problem"), CAPTIONS.items(), ids=map(ascii, CAPTIONS))
+def test_captions_that_would_break_a_document(export: Export, caption: str, problem: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(problem)):
+        export("latex", *TWO_RUNS, caption=caption)
+
+
+@pytest.mark.parametrize(
+    "caption",
+    [
+        r"A \& B\_1, 5\,\% of \$5, \#1",
+        r"$a_1^2$, \(b_2\) and \ensuremath{c_3}",
+        r"\textbf{a $x_{1}$} of $\text{all $n_1$}$",
+        r"See \ref{tab:a_b}, \citep[p.~3]{key_1} and \href{https://a.b/c_d?e&f}{here}",
+        r"\'Etude in \LaTeX{} \{a\}\\",
+    ],
+)
+def test_captions_are_latex(export: Export, caption: str) -> None:
+    assert rf"\caption{{{caption}.}}" in export("latex", *TWO_RUNS, caption=caption)
+
+
+def test_a_label_may_have_its_prefix(export: Export) -> None:
+    for layout in ("", "comparison"):
+        assert r"\label{tab:main}" in export("latex", *TWO_RUNS, layout=layout, label="tab:main")
+
+
+@pytest.mark.parametrize("name", ["成語", "модель", "μ-LM"])
+def test_letters_that_pdflatex_lacks_need_another_engine(export: Export, name: str) -> None:
+    text = export("latex", *TWO_RUNS, names={"minilm": name})
+    (comment,) = re.findall(r"^% needs LuaLaTeX or XeLaTeX, and a \\setmainfont with these letters: (.*)$", text, re.M)
+    assert set(comment) == set(name) - set("-LM")
+    assert r"% \usepackage{fontspec}" in text and "fontenc" not in text
+
+
 @pytest.mark.parametrize("width", ["120pt", "345pt", "16cm", "40in"])
 def test_every_number_of_a_table_that_is_split_is_in_one_part(export: Export, width: str) -> None:
     """Seven systems on 50 tasks: each part repeats tasks and metrics, and no number is lost or printed twice."""
