@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from figeval import TaskError
-from figeval.io.yaml_files import MAX_DEPTH, InvalidYAML, parse_yaml, read_mapping
+from figeval.io.yaml_files import MAX_DEPTH, InvalidYAML, parse_yaml, read_mapping, yaml_text
 
 values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -21,6 +21,16 @@ values: st.SearchStrategy[Any] = st.recursive(
 NINEFOLD_ALIASES = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
 )
+
+
+hidden = st.text(st.sampled_from("a 語\n\t\r\x1b\x85\u200b\u202e\u2028\ufeff\U000e0041'\"\\:#-"))
+
+
+@given(st.lists(hidden) | st.dictionaries(hidden, hidden), st.booleans(), st.sampled_from([80, 10**9]))
+def test_what_is_written_can_be_seen_and_is_read_back(value: Any, is_inline: bool, width: int) -> None:
+    text = yaml_text(value, is_inline=is_inline, width=width)
+    assert parse_yaml(text) == yaml.safe_load(text) == value
+    assert all(letter.isprintable() for line in text.split("\n") for letter in line)
 
 
 @pytest.mark.slow

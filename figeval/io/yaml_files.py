@@ -3,13 +3,14 @@
 Size, nesting and the expansion of aliases are limited before values are constructed. Only the types of JSON are made:
 dates stay texts, and tags that ask for other types are refused. So is a duplicate key, of which PyYAML would silently
 keep the last. `parse_yaml` reads a text, `read_mapping` a file with keys and values, `read_yaml` a file that a pydantic
-model describes.
+model describes. `yaml_text` writes what they read.
 """
 
 from __future__ import annotations
 
 import pickle
 import re
+import unicodedata
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from importlib.resources.abc import Traversable
@@ -192,3 +193,39 @@ def read_mapping(file: Traversable, failure: type[FigevalError]) -> dict[str, An
     if strange := [key for key in content if not isinstance(key, str)]:
         raise failure(f"{file}: the key {strange[0]!r} is not a text; put it in quotes")
     return content
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------------
+
+
+class _Dumper(yaml.SafeDumper):
+    """Dumper that writes a value as often as it occurs: not every reader of YAML knows aliases."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
+        return True
+
+
+def _quoted_if_hidden(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """Return a text with what nobody sees in quotation marks, between which it can be escaped."""
+    return dumper.represent_scalar(f"{PREFIX}str", text, style='"' if any(map(_is_hidden, text)) else None)
+
+
+_Dumper.add_representer(str, _quoted_if_hidden)
+
+
+def yaml_text(value: Any, *, width: int = 80, is_inline: bool = False) -> str:
+    """Return JSON as YAML in which every character can be seen: controls and marks of direction are escaped.
+
+    Args:
+        value: the value.
+        width: length of a line from which texts are wrapped.
+        is_inline: write lists and mappings in brackets.
+    """
+    text: str = yaml.dump(
+        value, Dumper=_Dumper, default_flow_style=is_inline, sort_keys=False, allow_unicode=True, width=width
+    )
+    return "".join(f"\\U{ord(letter):08X}" if _is_hidden(letter) else letter for letter in text)
+
+
+def _is_hidden(letter: str) -> bool:
+    return letter != "\n" and unicodedata.category(letter) in ("Cc", "Cf", "Zl", "Zp")

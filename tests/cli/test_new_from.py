@@ -167,6 +167,27 @@ def test_names_and_values_are_no_code(name: str, cli: Cli, tmp_path: Path) -> No
     assert set(task) == {"name", "type", "labels", "data", "fields"}
 
 
+def test_what_nobody_sees_is_escaped_and_read_back(cli: Cli, tmp_path: Path) -> None:
+    labels = ["a\u202eb\x1b", "c\u200bd\u2066", "語"]
+    rows = rows_of(text=text, label=lambda n: labels[n % 3])
+    Path("rows.json").write_text(json.dumps(rows), encoding="utf-8")
+    done = cli("new", "task", "mine", "--from", "rows.json")
+    assert done.code == 0, done.err
+    written = (tmp_path / "mine" / "mine.task.yaml").read_text(encoding="utf-8")
+    assert "語" in written
+    assert all(letter.isprintable() for line in written.splitlines() for letter in line)
+    assert set(yaml.safe_load(written)["labels"]) == set(labels)
+    assert cli("package", "mine", "--include_path", "mine", "-o", "figs", "--licence", "mit").code == 0
+
+
+def test_a_column_whose_name_has_controls_is_read(cli: Cli) -> None:
+    rows = rows_of(**{"\x1b[31mtext": text, "label\x1b]0;x\x07": lambda n: "ab"[n % 2]})
+    Path("rows.json").write_text(json.dumps(rows), encoding="utf-8")
+    done = cli("new", "task", "mine", "--from", "rows.json", "--type", "classification")
+    assert done.code == 0, done.err
+    assert "does not read" not in done.out
+
+
 REFUSED = {
     "no shape": ([{"a": "x", "b": 3.25}, {"a": "y", "b": 4.5}], (), "--type"),
     "no column": ([{"a": "x"}], ("--columns", "text=b,label=a"), "there is no column 'b'"),

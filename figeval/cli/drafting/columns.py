@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -44,7 +44,8 @@ class Column:
 
     def is_read_by(self, fields: Mapping[str, Any]) -> bool:
         """Return whether one of a task's fields has the column in its expression."""
-        return re.search(rf"{re.escape(self.expression)}(?!\w)", str(dict(fields))) is not None
+        pattern = re.compile(rf"{re.escape(self.expression)}(?!\w)")
+        return any(map(pattern.search, _texts_in(fields)))
 
     @property
     def title(self) -> str:
@@ -139,6 +140,15 @@ def number_of(value: Any) -> float | None:
     except ValueError:
         return None
     return number if math.isfinite(number) and "_" not in str(value) else None
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """Yield the texts in a value; as they are, for `repr` would escape what they escape a second time."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | Sequence):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts_in(part)
 
 
 def value_of(mapping: str, key: str) -> str:

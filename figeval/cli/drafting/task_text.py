@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import yaml
-
 from figeval.cli.drafting.columns import Column
 from figeval.cli.drafting.shapes import CLUSTER, ID, Draft, Sheet
 from figeval.io.text import one_line
+from figeval.io.yaml_files import yaml_text
 
 MAX_KINDS = 60  # different values of a column for --by
 KINDS = "type category genre dialect source difficulty domain kind"
@@ -114,5 +113,4 @@ def _line(key: str, value: Any, comment: str, indent: int = 0) -> str:
 
 def _inline(value: Any) -> str:
     """Return a value as YAML on one line."""
-    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, sort_keys=False, width=10**9)
-    return text.removesuffix("\n").removesuffix("\n...")
+    return yaml_text(value, is_inline=True, width=10**9).removesuffix("\n").removesuffix("\n...")

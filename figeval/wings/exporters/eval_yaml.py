@@ -14,10 +14,9 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, TypeAlias
 
-import yaml
-
 from figeval import Example, FigevalError, Harness, OptionError, TaskSpec
 from figeval.io.text import one_line
+from figeval.io.yaml_files import yaml_text
 from figeval.runs.task_info import LocalFiles
 
 FRAMEWORK = "inspect-ai"
@@ -79,7 +78,7 @@ def package_tasks(
         remarks.append("the card names no licence; give one with --licence, such as --licence cc-by-4.0")
     listing = {"name": title, "description": _summary(tasks), "evaluation_framework": FRAMEWORK, "tasks": entries}
     card = _card(tasks, title, licence, sources)
-    return {"README.md": card, "eval.yaml": _yaml(listing), **files}, remarks
+    return {"README.md": card, "eval.yaml": yaml_text(listing, width=1000), **files}, remarks
 
 
 def _permitted(sources: Mapping[str, Any], permitted: bool) -> Mapping[str, Any]:
@@ -187,22 +186,10 @@ def _card(tasks: Sequence[TaskSpec], title: str, licence: str, sources: Mapping[
         lines += [f"Rows of {name}: {benchmark.homepage}. Licence: {one_line(benchmark.licence)}.", ""]
         lines += [one_line(str(benchmark.citation)), ""]
     lines += ["The rows are laid out by figeval for readers of `eval.yaml`; labels are offered as options.", ""]
-    return f"---\n{_yaml(data)}---\n" + "\n".join(lines)
+    return f"---\n{yaml_text(data, width=1000)}---\n" + "\n".join(lines)
 
 
 def _task_lines(tasks: Sequence[TaskSpec]) -> Iterator[str]:
     for task in tasks:
         about = one_line(task.description, 300)
         yield f"* `{task.name}`{': ' if about else ''}{about}"
-
-
-class _Dumper(yaml.SafeDumper):
-    """Dumper that writes a value as often as it occurs, as other readers of `eval.yaml` know no aliases."""
-
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
-        return True
-
-
-def _yaml(value: Any) -> str:
-    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1000)
-    return text

@@ -19,13 +19,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from figeval import JSON, FolderInUse, TrainError
 from figeval.io.files import cure, locked, replace_text
 from figeval.io.json_files import parse_json, read_model
 from figeval.io.text import clean
+from figeval.io.yaml_files import yaml_text
 from figeval.records.seen import MODEL_FILE, RESTORE
 from figeval.records.training import TrainingRecord, read_training, record_file
 from figeval.wings.training.config import TrainConfig
@@ -149,9 +149,8 @@ class TrainFolder:
     def write_config(self, config: TrainConfig) -> None:
         """Write the resolved config in the form that `--config` reads."""
         values = config.model_dump(mode="json", exclude={"output"})
-        text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
         with cure(self.path, "--output"):
-            (self.traces / "config.yaml").write_text(text, encoding="utf-8")
+            (self.traces / "config.yaml").write_text(yaml_text(values), encoding="utf-8")
 
     def checkpoint_folder(self, step: int) -> Path:
         return self.traces / f"step-{step:06d}"
