@@ -101,14 +101,10 @@ def report(  # noqa: PLR0913 - one argument per option of the command
         notices = tuple(dict.fromkeys(content.notices))  # the command does not repeat those of the page
         pictures = _pictures(content, draw=plots or figures is not None)
         page = _page(title, content, pictures if plots else {})
-        files: dict[str, bytes] = {}
-        if figures is not None:
-            files = dict(charts.files(chain.from_iterable(pictures.values())))
-            FIGURES.replace(Path(figures), files)  # before the page, which may be in the new folder
+        chart_files = () if figures is None else _write_charts(pictures, Path(figures))  # the page may be in the folder
         with cure(file, "--output"):
             replace_text(file, page)
-        written = tuple(Path(figures or "") / name for name in files)
-    return WrittenPage(file, len(content.runs) - len(content.seeds), len(page.encode()), notices, written)
+    return WrittenPage(file, len(content.runs) - len(content.seeds), len(page.encode()), notices, chart_files)
 
 
 @checked_arguments
@@ -171,6 +167,13 @@ def _pictures(content: ReportContent, *, draw: bool) -> Pictures:
         content.notices.append(f"Charts are left out: {error}.")
         return {}
     return report_pictures(content)
+
+
+def _write_charts(pictures: Pictures, folder: Path) -> tuple[Path, ...]:
+    """Write the files of charts to a folder, and return them."""
+    files = dict(charts.files(chain.from_iterable(pictures.values())))
+    FIGURES.replace(folder, files)
+    return tuple(folder / name for name in files)
 
 
 def _page(title: str, content: ReportContent, pictures: Pictures, back: str = "") -> str:

@@ -67,7 +67,7 @@ class WrittenFolder:
             folder.mkdir(parents=True, exist_ok=True)
             for parent in {(folder / name).parent for name in files} - {folder}:
                 own_folder(parent).mkdir(exist_ok=True)
-            earlier = self._listed(folder)
+            earlier = self._earlier_files(folder)
             for name in files:
                 if (folder / name).exists() and not _is_unchanged(folder / name, earlier.get(name)):
                     raise RecordError(
@@ -92,7 +92,7 @@ class WrittenFolder:
         text = json.dumps({"about": note, "files": files}, indent=1, sort_keys=True) + "\n"
         _replace(folder / self.manifest, text.encode())
 
-    def _listed(self, folder: Path) -> dict[str, list[str]]:
+    def _earlier_files(self, folder: Path) -> dict[str, list[str]]:
         """Return the files of the earlier call with their sha256."""
         file = folder / self.manifest
         if not file.is_file():
