@@ -25,8 +25,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     golds = {row["id"]: row["gold"] for row in map(json.loads, rows)}
     complete = {name: OPPOSITE[gold] if index % 10 == 0 else gold for index, (name, gold) in enumerate(golds.items())}
     for name, answers in (("sure", dict([*golds.items()][:12])), ("complete", complete)):
-        given = [{"id": key, "prediction": answer} for key, answer in answers.items()]
-        figeval.score("mini_pairs", given, name=name, output_path=folder / name)
+        predictions = [{"id": key, "prediction": answer} for key, answer in answers.items()]
+        figeval.score("mini_pairs", predictions, name=name, output_path=folder / name)
     return folder / "sure", folder / "complete"
 
 
