@@ -94,7 +94,7 @@ def test_every_report_marks_the_score(tmp_path: Path) -> None:
     markdown, latex, csv, shown = run.to_markdown(), run.to_latex(), run.export("csv"), str(run)
     assert f"| {score.value:.3f}† |" in markdown and f"| {other.value:.3f} [" in markdown
     assert "† the model was chosen on some of these examples" in markdown and WARNING in markdown
-    assert rf"{score.value:.3f}$^\dagger$" in latex and r"$^\dagger$: the model was chosen on some" in latex
+    assert rf"{score.value:.3f}$^{{\P}}$" in latex and r"$^{\P}$: the model was chosen on some" in latex
     assert WARNING.replace("_", r"\_") in latex
     assert CHOSEN_ON_TEST in csv
     assert f"{score.value:.4f}†" in shown and f"mini_retrieval: {WARNING}" in shown
@@ -192,7 +192,7 @@ def test_every_report_has_the_mark_and_the_rest(models: Path) -> None:
         "mini_retrieval: 20 of 60 examples were seen: trained on 18" in shown and "‡ the model was trained on" in shown
     )
     markdown, latex, csv, json_ = (run.export(name) for name in ("markdown", "latex", "csv", "json"))
-    for text, mark in ((markdown, "‡"), (latex, r"$^\ddagger$")):
+    for text, mark in ((markdown, "‡"), (latex, r"$^{\S}$")):
         assert f"{score.value:.3f}{mark}" in text and f"{rest.value:.3f}" in text and "(remaining)" in text
         assert "trained on some of these examples" in text
     lines = [row for row in json.loads(json_) if row["task"] == "mini_retrieval" and row["metric"] == score.metric]
