@@ -25,7 +25,10 @@ def test_scored_predictions_are_read_like_any_run(tmp_path: Path) -> None:
     record = json.loads((tmp_path / "ours" / "run.json").read_text(encoding="utf-8"))
     assert [baseline["baseline"] for baseline in record["tasks"][0]["baselines"]] == ["chance", "overlap"]
     figeval("run", "-t", "mini_fables", "-m", "overlap", "--limit", "3", "-o", "overlap", cwd=tmp_path)
-    assert "left out 1 without a valid answer" in figeval("compare", "ours", "overlap", cwd=tmp_path).stdout
+    assert (
+        "left out 1 without a valid answer"
+        in figeval("compare", "ours", "overlap", "--metric", "acc", cwd=tmp_path).stdout
+    )
     table = figeval("export", "ours", "overlap", "--to", "csv", cwd=tmp_path).stdout
     rows = list(csv.DictReader(io.StringIO(table)))
     assert {(row["model"], row["backend"]) for row in rows if row["kind"] == "model"} == {
