@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -106,6 +107,11 @@ def collect() -> dict[str, Any]:
         "git": git_state(),
         "hardware": hardware(),
     }
+
+
+def recorded_packages(provenance: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the versions of packages by name that a record has; records of others may have none."""
+    return provenance.get("packages") or {}
 
 
 def peak_memory_mb() -> float:

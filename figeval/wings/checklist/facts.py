@@ -17,6 +17,7 @@ from figeval import DataError, Harness, RecordError, RunRecord, TaskRecord
 from figeval.io.files import read_text
 from figeval.io.json_files import read_model
 from figeval.records.conditions import describe_conditions, unanswered_notes
+from figeval.records.provenance import recorded_packages
 from figeval.records.run_folder import read_run
 from figeval.records.schema import ScoreRecord
 from figeval.records.sweep import GRID, SEEDS, GridRecord, SeedsRecord, read, run_folders
@@ -243,7 +244,7 @@ class Facts:
         """Yield Python and the packages that can change a number."""
         texts: dict[str, None] = {}
         for provenance in [run.provenance for run in self.runs]:
-            packages = (f"{name} {version}" for name, version in (provenance.get("packages") or {}).items())
+            packages = (f"{name} {version}" for name, version in recorded_packages(provenance).items())
             texts[", ".join((f"Python {provenance.get('python')}", *packages))] = None
         yield from texts
 

@@ -11,6 +11,7 @@ from figeval.api.runs import Task, given_options, long_work, model_name, read_ta
 from figeval.config import Folders, Names, Settings
 from figeval.io.text import near
 from figeval.io.validation import checked_arguments, names_in
+from figeval.records.provenance import recorded_packages
 from figeval.records.schema import ScoreRecord
 from figeval.reporting.grid import EMPTY_CELL, UNRELIABLE_MARK, UNRELIABLE_NOTE
 from figeval.wings.contamination.measurement import ContaminationConfig, measure
@@ -158,7 +159,7 @@ class Contamination(Result):
 
     def statement(self) -> str:
         """Return sentences for a paper: what was measured with which result, and what that does not show."""
-        version = self.record.provenance.get("packages", {}).get("figeval", "")
+        version = recorded_packages(self.record.provenance).get("figeval", "")
         sentences = [_describe(task) for task in self.record.tasks]
         return (
             f"We measured with figeval {version} what {self.record.model.name} may remember of the test data. "

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, field_validator
 from figeval import Citation, Harness, OptionError, RecordError, Registry, RunRecord, StoredRun
 from figeval.io.text import one_line
 from figeval.io.yaml_files import read_yaml
+from figeval.records.provenance import recorded_packages
 from figeval.runs.stored import installed_task, sources_of
 from figeval.wings.exporters.bibtex_entries import Entry, bibliography, citation_key
 from figeval.wings.exporters.comparison_table import compare_lines, comparison_lines, task_name
@@ -173,7 +174,7 @@ def _publications(name: str, harness: Harness) -> Iterator[Entry]:
 
 
 def _versions(runs: Sequence[RunRecord]) -> str:
-    versions = {run.provenance.get("packages", {}).get("figeval") for run in runs} - {None}
+    versions = {recorded_packages(run.provenance).get("figeval") for run in runs} - {None}
     return f"Version {', '.join(sorted(map(str, versions)))}" if versions else ""
 
 

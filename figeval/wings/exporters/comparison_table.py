@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from figeval import OptionError, RecordError, RunRecord
 from figeval.records.conditions import with_scores_of_all
 from figeval.records.notes import of_tasks
+from figeval.records.provenance import recorded_packages
 from figeval.records.schema import ScoreRecord
 from figeval.reporting.floats import FloatStyle, Tabular, table_floats
 from figeval.reporting.tex import (
@@ -319,7 +320,7 @@ def _notes(
 def _version_notes(runs: Sequence[RunRecord]) -> Iterator[str]:
     names_by_version: dict[str, list[str]] = {}
     for name, run in zip(headings(runs), runs, strict=True):
-        version = run.provenance.get("packages", {}).get("figeval", "unknown")
+        version = recorded_packages(run.provenance).get("figeval", "unknown")
         seed = "means over seeds" if any_score([run], format_deviation) else f"seed {run.config.get('seed', 0)}"
         names_by_version.setdefault(f"figeval {version}, {seed}", []).append(name)
     yield from (f"{printable(', '.join(names))}: {printable(version)}." for version, names in names_by_version.items())

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from figeval import RunRecord, TaskRecord
 from figeval.records.conditions import describe_conditions
+from figeval.records.provenance import recorded_packages
 from figeval.wings.exporters.score_entries import (
     ScoreEntry,
     developer_and_name,
@@ -58,7 +59,7 @@ def export(runs: Sequence[RunRecord], stored: Sequence[StoredRun]) -> dict[str, 
 
 def _aggregate(run: RunRecord, stored: StoredRun) -> dict[str, Any]:
     timestamp = int(parse_time(run, run.finished or run.started).timestamp())
-    packages = run.provenance.get("packages") or {}
+    packages = recorded_packages(run.provenance)
     evaluation = f"figeval-{run.identity}/{_model_id(run)}/{timestamp}"
     pages = {task.task: stored.homepage(task) for task in run.tasks_with_rows()}
     return {

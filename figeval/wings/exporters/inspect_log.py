@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from figeval import RunRecord, TaskRecord
 from figeval.records.conditions import describe_conditions
+from figeval.records.provenance import recorded_packages
 from figeval.records.schema import ScoreRecord
 from figeval.wings.exporters.score_entries import (
     ScoreEntry,
@@ -106,7 +107,7 @@ def _spec(run: RunRecord, task: TaskRecord, answers: Sequence[StoredAnswer]) -> 
         "model_args": run.model.options,
         "model_generate_config": _generation(run),
         "config": {"epochs": task.settings.get("samples", 1), **({"limit": task.n} if task.n < task.available else {})},
-        "packages": {name: str(version) for name, version in (run.provenance.get("packages") or {}).items() if version},
+        "packages": {name: str(version) for name, version in recorded_packages(run.provenance).items() if version},
         "metadata": {
             "task_type": task.task_type,
             "route": task.route,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from figeval import RunRecord, TaskRecord
 from figeval.records.conditions import describe_conditions, without_answer
+from figeval.records.provenance import recorded_packages
 from figeval.wings.exporters.score_entries import (
     ScoreEntry,
     dump_json,
@@ -132,7 +133,7 @@ def _config(name: str, entries: Sequence[ScoreEntry]) -> dict[str, Any]:
 
 def _run_part(run: RunRecord, folder: str) -> dict[str, Any]:
     """Return the part about the run, as `simple_evaluate` and the tracker of lm-eval add it."""
-    config, packages = run.config, run.provenance.get("packages") or {}
+    config, packages = run.config, recorded_packages(run.provenance)
     system = config.get("system_instruction") or None
     seed = config.get("seed", 0)
     end = parse_time(run, run.finished or run.started)

@@ -78,6 +78,13 @@ def test_a_run_cites_its_metrics_and_intervals_and_a_comparison_its_tests(tmp_pa
         cited(runs, tasks="mini_fables")
 
 
+@pytest.mark.parametrize("choices", [{}, {"layout": "comparison"}])
+def test_a_record_of_others_may_name_no_packages(choices: dict[str, str], tmp_path: Path) -> None:
+    folder = store(tmp_path / "run", run(task("mini_fables"), provenance={"packages": None}))
+    assert "the-figeval-developers-2026-figeval" in cited(folder, **choices)
+    assert "figeval unknown" in str(figeval.export(folder, to="latex", layout="comparison"))
+
+
 def test_the_layout_of_a_paper_needs_no_run(cli: Cli) -> None:
     keys = KEY.findall(cli("export", "--to", "bibtex", "--layout", "epic_table_10").out)
     assert keys == ["the-figeval-developers-2026-figeval", "ghosh-srivastava-2022-epic"]
