@@ -61,6 +61,7 @@ class _ReadAgain(TypedDict, total=False):
     system_as_user: bool
     system_instruction: str
     tasks: list[str]
+    signatures: dict[str, str]
     verbalizer: dict[str, list[str]]
 
 
@@ -79,7 +80,7 @@ class _Origin(TypedDict, total=False):
 
     git: dict[str, Any] | None
     hardware: dict[str, Any] | None
-    packages: dict[str, Any] | None
+    packages: dict[str, str | None] | None
 
 
 @cache

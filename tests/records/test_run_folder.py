@@ -294,6 +294,7 @@ def test_a_missing_record_says_what_to_give(tmp_path: Path) -> None:
         ("settings", {"labels": "yes"}, "tasks.0.settings: labels must be a list"),
         ("settings", {"orders": 2}, "tasks.0.settings: orders must be a string"),
         ("settings", {"verbalizer": []}, "tasks.0.settings: verbalizer must be a mapping"),
+        ("settings", {"signatures": ["acc"]}, "tasks.0.settings: signatures must be a mapping"),
         ("description", {"warnings": None}, "model.description: warnings must be a list"),
         ("description", {"warnings": [{"a": 1}]}, "model.description: warnings.0 must be a string"),
         ("description", {"fell_back_because": 5}, "model.description: fell_back_because must be a string"),
