@@ -730,7 +730,7 @@ def counting(tokens: Callable[[str], int]) -> Callable[[Handler, bytes], None]:
     def behave(handler: Handler, body: bytes) -> None:
         used = {"prompt_tokens": tokens(question(body)) + 30, "completion_tokens": 3}
         answer = {"choices": [{"message": {"content": "B"}, "finish_reason": "stop"}], "usage": used}
-        handler.desk.over.wait(0.05)
+        handler.desk.over.wait(0.2)  # so long that requests overlap on a busy machine, too
         handler.send(200, json.dumps(answer).encode())
 
     return behave
@@ -801,7 +801,7 @@ class Meter:
         with handler.desk.lock:
             self.spent += tokens + 3
             report = next(self.reports)
-        handler.desk.over.wait(0.05)
+        handler.desk.over.wait(0.2)  # so long that requests overlap on a busy machine, too
         if report == "hang up":
             hang_up(handler, body)
             return
