@@ -321,8 +321,7 @@ def _duration(seconds: Iterable[float]) -> timedelta:
 
 
 def _signatures(task: TaskRecord) -> dict[str, str]:
-    records = [task.settings.get(key) for key in ("signatures", "metric_arguments")]
-    signatures = {metric: text for record in records if isinstance(record, Mapping) for metric, text in record.items()}
+    signatures = {**task.settings.get("signatures", {}), **task.settings.get("metric_arguments", {})}
     return {
         metric: ", ".join(f"{key} {value}" for key, value in text.items()) if isinstance(text, Mapping) else text
         for metric, text in signatures.items()

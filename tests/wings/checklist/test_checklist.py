@@ -101,7 +101,7 @@ def test_how_metrics_were_computed_and_models_asked(cli: Cli, tmp_path: Path) ->
     assert "rouge_l" in undescribed and "corpus_bleu" not in undescribed
     record = json.loads((run / "run.json").read_text(encoding="utf-8"))
     record["model"]["options"] = {"pooling": "mean"}
-    record["tasks"][0]["settings"] |= {"signatures": ["x"], "metric_arguments": {"bertscore": {"argument": "m"}}}
+    record["tasks"][0]["settings"] |= {"signatures": {}, "metric_arguments": {"bertscore": {"argument": "m"}}}
     record["tasks"][0]["settings"] |= {"max_new_tokens": 64, "calibration": []}
     (run / "run.json").write_text(json.dumps(record), encoding="utf-8")
     lines = answers(cli, run)
