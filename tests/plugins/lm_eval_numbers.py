@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any
 
 from figeval import Continuation
@@ -19,5 +20,8 @@ def lm_eval_loglikelihoods(
     settings = {"batch_size": batch_size, "device": "cpu"}
     lm = get_model("hf").create_from_arg_obj({"pretrained": folder, **options}, settings)
     pairs = [(request.context, request.continuation) for request in requests]
-    instances = [Instance("loglikelihood", {}, pair, index) for index, pair in enumerate(pairs)]
+    required = signature(Instance).parameters.keys() & {"doc_id"}  # by 0.5
+    instances = [
+        Instance("loglikelihood", {}, pair, index, **dict.fromkeys(required, index)) for index, pair in enumerate(pairs)
+    ]
     return [logprob for logprob, _ in lm.loglikelihood(instances, disable_tqdm=True)]
