@@ -101,6 +101,7 @@ def show(
     figeval show encoder
     figeval show paper:table7-roberta
     """
+    from figeval.io.files import YAML_SUFFIXES
     from figeval.records.run_folder import find_record
 
     path = Path(run_or_task)
@@ -109,7 +110,7 @@ def show(
     training = record_in(path) if not flags else None
     if training is not None:
         show_training_record(training, as_json)
-    elif not run_or_task.endswith((".yaml", ".yml")) and find_record(path).is_file():
+    elif not run_or_task.endswith(YAML_SUFFIXES) and find_record(path).is_file():
         show_run(path, task, by, view, as_json)
     elif flags:
         raise click.BadParameter(f"no run was found in {run_or_task!r}, and {flags[0]} is for a run")

@@ -20,6 +20,7 @@ TEMPLATES = "figeval.builtin.templates"
 EXTERNAL = "FIGEVAL_ALLOW_EXTERNAL_FILES"  # an environment variable, so that worker processes inherit it
 MAX_BYTES = 1 << 20  # 1 MiB: task files, suites, templates, configs
 BYTE_ORDER_MARK = "\ufeff"
+YAML_SUFFIXES = (".yaml", ".yml")
 
 # ---- reading --------------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from figeval.errors import FigevalError, OptionError
 from figeval.extras import needed_for
 from figeval.extras import require as require  # of wings, too
-from figeval.io.files import is_file, path_exists
+from figeval.io.files import YAML_SUFFIXES, is_file, path_exists
 from figeval.io.text import near, one_line
 
 M = TypeVar("M", bound=BaseModel)
@@ -260,4 +260,4 @@ def names_in(names: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def _is_task_file(text: str) -> bool:
-    return text.endswith((".yaml", ".yml")) and is_file(Path(text))
+    return text.endswith(YAML_SUFFIXES) and is_file(Path(text))

@@ -319,43 +319,30 @@ def default_metric(runs: Iterable[RunRecord], metric: str = "acc") -> str:
 def _with_scores_of_all(task: TaskRecord, metrics: Collection[str]) -> TaskRecord:
     if not metrics:
         return task
-    unanswered = incomplete_metrics(task)
-    complete_metrics = [metric for metric in metrics if metric not in unanswered and _is_complete(task, metric)]
+    complete = {score.metric for score in task.scores if score.n == if_answered(task, score, task.baselines)}
 
-    def reorder(scores: Sequence[ScoreRecord], derived: Collection[str]) -> list[ScoreRecord]:
-        return list(_scores_of_all_first(scores, metrics, derived))
-
-    def trivial(baselines: Sequence[BaselineRecord]) -> list[BaselineRecord]:
-        return [each.model_copy(update={"scores": reorder(each.scores, metrics)}) for each in baselines]
-
-    parts = {
-        name: [
-            part.model_copy(
-                update={"scores": reorder(part.scores, complete_metrics), "baselines": trivial(part.baselines)}
-            )
-            for part in records
+    def reorder(part: Any) -> Any:
+        """Return a task or a part of it; trivial models answer all examples."""
+        baselines = [
+            baseline.model_copy(update={"scores": [*_scores_of_all_first(baseline.scores, metrics, metrics)]})
+            for baseline in part.baselines
         ]
-        for name, records in (("languages", task.languages), ("overlap", filter(None, [task.overlap])))
-    }
-    return task.model_copy(
-        update={
-            "scores": reorder(task.scores, complete_metrics),
-            "baselines": trivial(task.baselines),
-            "languages": parts["languages"],
-            "overlap": next(iter(parts["overlap"]), None),
-        }
-    )
+        scores = [*_scores_of_all_first(part.scores, metrics, complete)]
+        return part.model_copy(update={"scores": scores, "baselines": baselines})
 
-
-def _is_complete(task: TaskRecord, metric: str) -> bool:
-    """Return whether a score rests on all examples."""
-    return any(score.metric == metric and score.n == if_answered(task, score, task.baselines) for score in task.scores)
+    overlap = None if task.overlap is None else reorder(task.overlap)
+    languages = [*map(reorder, task.languages)]
+    copy: TaskRecord = reorder(task).model_copy(update={"languages": languages, "overlap": overlap})
+    return copy
 
 
 def _scores_of_all_first(
     scores: Sequence[ScoreRecord], metrics: Collection[str], derived: Collection[str]
 ) -> Iterator[ScoreRecord]:
-    """Yield scores, before each by one of the metrics that of all examples; `derived` are those that are the same."""
+    """Yield scores, before each by one of the metrics that of all examples.
+
+    Where there is none, a score by one of the metrics `derived` rests on all examples, and is repeated by that name.
+    """
     by_metric = {score.metric: score for score in scores}
     moved = {f"{metric}{OF_ALL}" for metric in metrics if metric in by_metric}
     for score in scores:

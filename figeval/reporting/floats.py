@@ -65,7 +65,7 @@ class FloatStyle:
 
     @property
     def printed_caption(self) -> str:
-        """The caption without the full stop that the table puts behind it."""
+        """Return the caption without the full stop that the table puts behind it."""
         return self.caption.strip().removesuffix(".")
 
     def __post_init__(self) -> None:

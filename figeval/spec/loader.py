@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from figeval.errors import DuplicateName, TaskError, UnknownName
-from figeval.io.files import EXTERNAL, inside, is_file
+from figeval.io.files import EXTERNAL, YAML_SUFFIXES, inside, is_file
 from figeval.io.frontend import warn
 from figeval.io.text import near
 from figeval.io.validation import first_location, first_problem
@@ -98,13 +98,12 @@ class Catalogue:
                 raise TaskError(self.broken[name])
             if name not in self.tasks:
                 refuse_misnamed(name)
-            if name not in self.tasks and (ADDRESS.fullmatch(name) or is_file(Path(name))):
-                new = f"`figeval new task NAME --from {shlex.quote(name)}`"
-                raise TaskError(
-                    f"{name!r:.200} is the address of rows, not a task; {new} writes the task file, "
-                    "and `figeval run --tasks NAME --include_path NAME` runs it"
-                )
-            if name not in self.tasks:
+                if ADDRESS.fullmatch(name) or is_file(Path(name)):
+                    new = f"`figeval new task NAME --from {shlex.quote(name)}`"
+                    raise TaskError(
+                        f"{name!r:.200} is the address of rows, not a task; {new} writes the task file, "
+                        "and `figeval run --tasks NAME --include_path NAME` runs it"
+                    )
                 known_names = [registration.name for registry in (self.tasks, self.suites) for registration in registry]
                 raise UnknownName("task", name, known_names, see="figeval ls tasks")
             tasks.append(self.tasks.get(name))
@@ -346,7 +345,7 @@ def load_catalogue(manager: PluginManager, task_types: TaskTypes, include: Itera
 
 def refuse_misnamed(name: str) -> None:
     """Raise `TaskError` for a YAML file whose name has another ending than those of task and suite files."""
-    if name.endswith((".yaml", ".yml")) and not name.endswith(tuple(KINDS)):
+    if name.endswith(YAML_SUFFIXES) and not name.endswith(tuple(KINDS)):
         cure = "the name of a task file must end in .task.yaml, that of a suite in .suite.yaml; rename it"
         raise TaskError(f"{name}: {cure}")
 

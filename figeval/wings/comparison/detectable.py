@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import product
 from statistics import NormalDist
 
@@ -54,8 +54,10 @@ def detectable_by(test: PairedTest, level: float = ALPHA) -> float | None:
     flips = test.test.startswith(EXCHANGES)
     by_t = None
     if test.stderr and test.freedom:
-        by_flips = partial(flip_factor, test.freedom, test.clusters)
-        factor = (by_flips if flips else partial(detectable, 1.0, test.freedom))(POWER, level)
+        if flips:
+            factor = flip_factor(test.freedom, test.clusters, POWER, level)
+        else:
+            factor = detectable(1.0, test.freedom, POWER, level)
         by_t = factor * test.stderr + (1 / test.n if flips and test.effective_n is not None else 0.0)
     if test.effective_n is None or test.a_only is None or test.b_only is None:
         return by_t

@@ -51,18 +51,18 @@ class RunOfTask:
 
     @property
     def interval(self) -> str:
-        """Interval of the score, marked if it is unreliable."""
+        """Return the interval of the score, marked if it is unreliable."""
         score = self.score
         return EMPTY_CELL if score is None else format_interval(score.low, score.high, reliable=score.interval.reliable)
 
     @property
     def is_unreliable(self) -> bool:
-        """Whether the interval of the score is marked."""
+        """Return whether the interval of the score is marked."""
         return self.score is not None and self.score.low is not None and not self.score.interval.reliable
 
     @property
     def limits(self) -> str:
-        """Interval of the difference, or nothing for the reference."""
+        """Return the interval of the difference, or nothing for the reference."""
         return "" if self.run == self.reference else format_interval(self.low, self.high, "+.3f")
 
 

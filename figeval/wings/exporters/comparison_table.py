@@ -28,7 +28,6 @@ from figeval.wings.exporters.score_table import (
     format_deviation,
     format_value,
     headings,
-    is_unreliable,
     language_notes,
     route_notes,
     score_lines,
@@ -233,7 +232,7 @@ def _tabular(
         block = [[name, printable(line.metric), *([str(line.n)] if examples else []), *cells]]
         if intervals:
             cells = [
-                "{}" if score is None else interval_cell(score.low, score.high, reliable=not is_unreliable(score))
+                "{}" if score is None else interval_cell(score.low, score.high, reliable=score.interval.reliable)
                 for score in row
             ]
             block.append(["", "", *([""] if examples else []), *cells])

@@ -7,14 +7,14 @@ renewed digests do not help a forger. What it leaves as it is, such as times and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from figeval import Harness, RecomputedRun, RecomputedTask, RecordError, RunRecord, recompute
 from figeval.io.text import one_line
-from figeval.records.provenance import installed_version
+from figeval.records.provenance import installed_version, recorded_packages
 from figeval.records.run_folder import RunFolder, find_record, read_record
 from figeval.records.schema import SCHEMA_VERSION
 from figeval.wings.verify.json_differences import Difference, find_differences, join_texts
@@ -142,8 +142,7 @@ class _Verification(Report):
 
     @property
     def _writer(self) -> str | None:
-        packages = self.run.stored.provenance.get("packages")
-        return packages.get("figeval") if isinstance(packages, Mapping) else None
+        return recorded_packages(self.run.stored.provenance).get("figeval")
 
     # ---- run.json ----------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from typing import Any
 from figeval import RecordError, RunRecord
 from figeval.config import IDENTITY, complete
 from figeval.io.text import one_line
+from figeval.records.provenance import recorded_packages
 from figeval.records.run_folder import RunFolder
 from figeval.wings.verify.checks import SUMMARY, Check, Report, read_checkable
 from figeval.wings.verify.json_differences import Difference, find_differences
@@ -77,9 +78,8 @@ def _differences(run: RunRecord, other: RunRecord, **fields: set[str]) -> Iterat
 
 
 def _versions(run: RunRecord) -> dict[str, Any]:
-    packages = run.provenance.get("packages")
     versions = {"schema": run.schema_version, "python": run.provenance.get("python")}
-    return {**versions, **(packages if isinstance(packages, Mapping) else {})}
+    return {**versions, **recorded_packages(run.provenance)}
 
 
 def _compare_rows(folder: RunFolder, other_folder: RunFolder, tasks: Iterable[str], report: Report) -> None:

@@ -20,7 +20,7 @@ from markupsafe import Markup
 from figeval import JSON, Grid, RunRecord, TaskRecord, html_document
 from figeval.io.text import clean, clean_json, one_line
 from figeval.records import conditions
-from figeval.records.provenance import installed_version, now
+from figeval.records.provenance import installed_version, now, recorded_packages
 from figeval.records.schema import BaselineRecord, ContrastRecord, ScoreRecord, baseline_scores
 from figeval.reporting import table
 from figeval.reporting.grid import EMPTY_CELL, format_interval, format_number
@@ -184,7 +184,7 @@ class Columns:
 def _facts(run: RunRecord) -> JSON:
     """Return the head of a run: what it is, the command that repeats it, and its provenance."""
     model, origin = run.model, run.provenance
-    git, packages = (part if isinstance(part := origin.get(key), Mapping) else {} for key in ("git", "packages"))
+    git, packages = origin.get("git") or {}, recorded_packages(origin)
     commit = f"{git.get('commit', '')!s:.12}{' (changed)' if git.get('dirty') else ''}"
     cells = {
         "backend": model.backend,
